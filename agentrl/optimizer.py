@@ -44,10 +44,10 @@ class OptimizerConfig(NamedTuple):
   qk_clip: float = 0.0  # largest attention logit (nn/qk_clip.py); 0: any
 
   def transform(self) -> Update:
-    """Clipped gradients -> what is added to parameters.
+    """Transform from clipped gradients to parameter updates.
 
-    Its update takes `rate`, the learning rate of this update, and `live`:
-    False leaves the state as it is.
+    Its update takes `rate`, the learning rate of the step, and `live`: False
+    keeps the state.
     """
     if self.optimizer in NAMED:
       decay = optax.add_decayed_weights(self.weight_decay)
@@ -65,12 +65,12 @@ _DOWNHILL = Update(
 
 
 def _adam(rule: OptimizerConfig) -> Update:
-  """optax.scale_by_adam, written so that donated moments are not copied.
+  """Rewrites optax.scale_by_adam so that donated moments are not copied.
 
-  What leaves as the new moments is also what the direction is made of: were
-  that made of the old ones, these would have to outlive the new. Compiled for
-  CPU, a step of a 0.5B-shaped model on 8 x 4,096 tokens needs 1.10 GB beside
-  parameters, gradients and moments (tests/integration/gate/memory_test.py).
+  The direction is computed from the new moments: computed from the old ones, it
+  would keep those alive. Compiled for CPU, a step of a 0.5B-shaped model on
+  8 x 4,096 tokens needs 1.10 GB besides parameters, gradients and moments
+  (tests/integration/gate/memory_test.py).
   """
   b1, b2, eps = rule.b1, rule.b2, rule.eps
 
@@ -92,10 +92,10 @@ def _adam(rule: OptimizerConfig) -> Update:
 
 
 def _adafactor(rule: OptimizerConfig) -> Update:
-  """Second moments as rows and columns, none of the first (1804.04235).
+  """Keeps factored second moments and no first moment (1804.04235).
 
-  Of a matrix [n, m] the state has n + m numbers where Adam's has 2 n m. Adam's
-  b1, b2 and eps are not read.
+  The state of a matrix [n, m] has n + m numbers where Adam's has 2 n m. Adam's
+  b1, b2 and eps are ignored.
   """
   del rule
   inner = optax.chain(
@@ -118,10 +118,10 @@ def _if(condition, new, old):
 
 
 def matrix_axes(params):
-  """optax.contrib.MuonDimensionNumbers of every matrix of a layer, else None.
+  """Returns MuonDimensionNumbers for every matrix of a layer, else None.
 
   A stack [L, D, H, d] is L matrices [D, H d], [L, E, D, F] is L E of them, and
-  both sides of an adapter (nn/lora.py) are matrices. Embeddings, heads, norms
+  both factors of an adapter (nn/lora.py) are matrices. Embeddings, heads, norms
   and biases are None: Muon leaves them to Adam.
   """
 
@@ -193,19 +193,18 @@ def _factory(text: str) -> Callable:
 
 
 def _injected(rule: OptimizerConfig) -> Update:
-  """An optimizer of optax, which reads the rate of each update."""
+  """Wraps an optax optimizer to take the learning rate of each update."""
   inner = optax.inject_hyperparams(_factory(rule.optimizer))(learning_rate=0.0)
 
   def update(grads, state, params=None, *, live, rate, **extra):
     del extra
     rate = jnp.asarray(rate, state.hyperparams['learning_rate'].dtype)
     old = state._replace(hyperparams={'learning_rate': rate})
-    args = grads, old, params
     run = inner.update
     if mesh.is_explicit():  # whose transforms know nothing of types
       lies = jax.tree.map(lambda x: jax.typeof(x).sharding.spec, (grads, old))
       run = jax.sharding.auto_axes(run, out_sharding=lies)
-    moved, new = run(*args)
+    moved, new = run(grads, old, params)
     decay = rate * rule.weight_decay
     moved = jax.tree.map(lambda u, p: u - decay * p, moved, params)
     return moved, _if(live, new, state)
@@ -214,7 +213,7 @@ def _injected(rule: OptimizerConfig) -> Update:
 
 
 class Optimizer(Domain):
-  """The optimizers that a role may name."""
+  """Domain of the optimizers that a role may name."""
 
   def explain(self) -> str:
     return (
@@ -234,10 +233,10 @@ class Optimizer(Domain):
 
 
 def by_parameter(f: Callable, opt, params):
-  """f(x, p) of every leaf x of an optimizer state.
+  """Maps f(x, p) over every leaf x of an optimizer state.
 
-  p is the leaf of params that x belongs to: its path ends the path of x, and
-  the shapes are equal. None: x belongs to none, or has another shape.
+  p is the parameter of x: its path is a suffix of x's path and the shapes are
+  equal. None: x has no parameter of its shape.
   """
   leaves = jax.tree.leaves_with_path(params, is_leaf=mesh.is_param)
   by_path = dict(leaves)
@@ -251,12 +250,11 @@ def by_parameter(f: Callable, opt, params):
 
 
 def init(rule: OptimizerConfig, params, specs=None):
-  """Optimizer state, laid out as the parameters.
+  """Initialises the optimizer state, sharded as the parameters.
 
   Args:
-    specs: tree of mesh.Param. Under an automatic mesh the compiler does not
-      know that the state belongs to the parameters: without specs it keeps
-      all of it on every device.
+    specs: tree of mesh.Param. Without it the compiler replicates the state on
+      every device of an automatic mesh.
   """
   transform = rule.transform()
   opt = transform.init(params)
@@ -280,17 +278,15 @@ def init(rule: OptimizerConfig, params, specs=None):
 
 
 def step(rule: OptimizerConfig, grads, opt, params):
-  """One update; skipped when the gradient is zero or not finite.
+  """Takes one step; skipped if the gradient is zero or not finite.
 
-  A gradient that is exactly zero says nothing: no token was trained, no pair
-  compared, or no term of the loss asks for anything, as a policy gradient
-  whose advantages are all 0. Such a step is none. Momentum, weight decay and
-  the warm-up do not move parameters on, and `opt` has not seen it. Where
-  another term asks for something, such as a KL or an entropy, the gradient is
-  not zero. It is the gradient of the whole (sub-)batch, on whatever devices.
+  A gradient that is exactly zero carries no signal: no token was trained, no
+  pair compared, or all advantages are 0 and no other term (a KL, an entropy) is
+  active. Then parameters stay, without momentum or weight decay, and `opt` does
+  not count the step. The gradient is of the whole (sub-)batch on all devices.
 
-  The warm-up goes by the updates that `opt` has seen.
-  Returns: params, opt, metrics; 'grad_norm' is above 0 if there was a step
+  The warm-up counts the steps in `opt`.
+  Returns: params, opt, metrics; 'grad_norm' is above 0 if a step was taken
   """
   norm = optax.tree.norm(grads)
   finite = jnp.isfinite(norm)

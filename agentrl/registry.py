@@ -1,7 +1,7 @@
 """Registry of the components of a method, and the check that they fit together.
 
-A piece is a function registered under (slot, name). It declares what it
-`needs` from the others and what it `gives` them, as strings `kind:name`:
+A component is a function registered under (slot, name). It declares what it
+`needs` from others and what it `gives` them, as strings `kind:name`:
 
   signal:<name>   an array in Signals        column:<name>  a column of turns
   term:<name>     what the environment or a judge says of each turn
@@ -11,21 +11,21 @@ A piece is a function registered under (slot, name). It declares what it
   tokenizer       the run's, as words=
   env:<ability>   fork, oracle, ...          memory:<name>  service:<name>
 
-`{hp}` in such a string is replaced by that hyper-parameter of the piece. A
-tuple of names is `*hp` for a column each, `term:*hp` for a term each; among
-terms OUTCOME is no term but the task's own score, which every batch has.
+`{hp}` in such a string is replaced by that hyper-parameter of the component.
+`*hp` expands a tuple of names to a column each, `term:*hp` to a term each; the
+name OUTCOME stands for the task's own score, which every batch has.
 Links declare the level they take and give: 'turn' ([B, K]) or 'token'
 ([N, T]); a turn-level link cannot follow a token-level one. Judges declare what
 they take, see judge/item.py.
 
 Hyper-parameters declare their domains as `Annotated` types (domain.py).
 
-What a component asks of the rest of a config, and what it has to tell of a
-batch, it brings along, so that nothing else needs to know its name:
+A component brings along its constraints on the config and its metrics of a
+batch, so that nothing else needs to know its name:
 
   check      (spec, config) -> what does not fit, one sentence; '' if all does
   metrics    (batch) -> {name: (sum, weight)} of a batch that was collected
-  step       signals: which of what it gives is a turn's reward [B, K]
+  step       signals: the field that is a turn's reward [B, K]
   tabular    signals: a table can stand for its networks (lab/tabular)
 
 `check` matches all of it before anything is compiled.
@@ -118,16 +118,16 @@ def register(
   step: str = '',
   tabular: bool = False,
 ) -> Callable:
-  """Decorator that files a function under (slot, its name).
+  """Decorates a function to register it under (slot, its name).
 
   Args:
     weight: of a loss: LossInputs -> weights [N, T], which do not depend on
-      outputs; by default those of the sampled tokens
+      outputs; default: those of the sampled tokens
     check: (spec, config) -> one sentence on what does not fit, or ''; asked
       once for each config that names the component
     metrics: Batch -> {name: (sum, weight)}, part of the metrics of a rollout
     step: of a signal: the field that is a reward of every turn [B, K]
-    tabular: of a signal: reads of rows what tables have, too
+    tabular: of a signal: it reads only what tables provide
   """
 
   def put(f):
@@ -159,13 +159,14 @@ def register(
 
 
 def get(slot: str, name: str, field: str = '') -> Component:
-  """The piece registered under (slot, name); ValueError with the choices."""
+  """Finds the component of (slot, name); ValueError lists the choices."""
   piece = _PIECES.get((slot, name))
   if piece is None:
-    where = f'{field} names' if field else 'there is no'
+    where = f'{field} must be a registered {slot}' if field else slot
+    got = f', got {name!r}' if field else f' {name!r} is not registered'
     raise ValueError(
-      f'{where} {slot} {name!r}, which is not registered'
-      f'{domain.suggest(name, names(slot))}; choose from {names(slot)}'
+      f'{where}{got}{domain.suggest(name, names(slot))}; choose from'
+      f' {names(slot)}'
     )
   return piece
 
@@ -175,9 +176,9 @@ def names(slot: str) -> tuple[str, ...]:
 
 
 def bind(slot: str, name: str, hp: Mapping[str, Any], field: str = ''):
-  """The piece's function with its hyper-parameters filled in.
+  """Binds a component's function to its hyper-parameters.
 
-  Raises ValueError for a hyper-parameter the piece does not have.
+  Raises ValueError for a hyper-parameter that the component does not have.
   """
   piece = get(slot, name, field)
   values = settings(piece, hp, field)
@@ -189,7 +190,7 @@ def bind(slot: str, name: str, hp: Mapping[str, Any], field: str = ''):
 
 
 def settings(piece: Component, hp: Mapping[str, Any], field: str = ''):
-  """The piece's defaults, overridden by hp."""
+  """Returns the component's defaults, overridden by hp."""
   defaults = piece.defaults
   for key in hp:
     if key not in defaults:
@@ -204,11 +205,11 @@ def settings(piece: Component, hp: Mapping[str, Any], field: str = ''):
 class MethodSpec(NamedTuple):
   """A method: components by slot, streams and hyper-parameters.
 
-  A slot that names none is empty; configs fill every one (configs/base.py).
+  A slot without a component is empty; configs fill all (configs/base.py).
 
-  hp: {stream, term, source or slot: {piece: {name: value}}}
-  mix: edits of the trajectories of each source, in order
-  gives: what the environment, the roles and the rollout bring along.
+  hp: {stream, term, source or slot: {component: {name: value}}}
+  mix: edits of each source's trajectories, in order
+  gives: provided by the environment, the roles and the rollout.
   """
 
   task: str = ''
@@ -235,7 +236,7 @@ class MethodSpec(NamedTuple):
 
 
 def parts(w: MethodSpec) -> list[tuple[str, str, str]]:
-  """(scope, slot, name) of everything the wiring names, in loop order."""
+  """Lists (scope, slot, name) of all named components, in loop order."""
   out = [('task', 'task', w.task), ('prefix', 'prefix', w.prefix)]
   out += [('rollout', 'rollout', w.rollout), ('collect', 'collect', w.collect)]
   several = {
@@ -268,10 +269,10 @@ def settings_of(
 
 
 def check(w: MethodSpec, config: Any = None) -> None:
-  """Raises ValueError, one sentence, if the pieces do not fit together.
+  """Raises ValueError, one sentence, if the components do not fit together.
 
   Args:
-    config: whole, for the checks that components bring along; None: without
+    config: whole config, for the components' own checks; None: skip them
   """
   for stream in w.advantage:
     if stream not in w.stream:
@@ -292,8 +293,9 @@ def check(w: MethodSpec, config: Any = None) -> None:
   check_levels('post', w.post, 'token' if 'token' in levels else 'turn')
   if config is None:
     return
-  for own in dict.fromkeys(piece.check for _, piece in pieces if piece.check):
-    if mistake := own(w, config):
+  checks = dict.fromkeys(piece.check for _, piece in pieces if piece.check)
+  for check_component in checks:
+    if mistake := check_component(w, config):
       raise ValueError(mistake)
 
 
@@ -304,7 +306,7 @@ def metrics(w: MethodSpec) -> tuple[Callable[[Any], dict[str, Any]], ...]:
 
 
 def provided(w: MethodSpec) -> set[str]:
-  """All that the pieces, the environment, the roles and the rollout give."""
+  """Collects what components, environment, roles and rollout give."""
   given = (_fill(piece, piece.gives, w, scope) for scope, piece in _pieces(w))
   return {f'reading:{OWN}', *w.gives}.union(*given)
 
@@ -323,7 +325,7 @@ def check_values(scope: str, piece: Component, hp: Mapping[str, Any]) -> None:
 
 
 def defaults(w: MethodSpec) -> dict[str, dict[str, dict[str, Any]]]:
-  """Every hyper-parameter with its value: {scope: {piece: {name: value}}}."""
+  """Lists all hyper-parameters: {scope: {component: {name: value}}}."""
   out: dict[str, dict[str, dict[str, Any]]] = {}
   for scope, slot, name in parts(w):
     field = _field(scope, slot)
@@ -373,13 +375,13 @@ def _missing(scope: str, piece: Component, need: str, given: set[str]) -> str:
   ]
   kind = need.split(':')[0]
   fix = ' or '.join(givers[:3]) or _OTHERWISE.get(
-    kind, 'add a piece that gives it'
+    kind, 'add a component that gives it'
   )
   if kind == 'column' and not givers:
     columns = (g.partition(':')[2] for g in given if g.startswith('column:'))
     fix = (
-      'choose an environment (c.env) that has this column, or one of those that'
-      f' are filled: {tuple(sorted(columns))}'
+      'choose an environment (c.env) with this column, or one of the columns'
+      f' available: {tuple(sorted(columns))}'
     )
   where = _field(scope, piece.slot)
   return (
@@ -419,7 +421,7 @@ def _matches(pattern: str, need: str) -> bool:
 
 
 def _check_order(w: MethodSpec) -> None:
-  """Signals are scored in order: what one reads is written before it."""
+  """Checks that signals are written before they are read."""
   pieces = [get('signal', name) for name in w.signal]
   for i, piece in enumerate(pieces):
     wants = needs(w, 'signal', 'signal', piece.name)
@@ -432,18 +434,18 @@ def _check_order(w: MethodSpec) -> None:
 
 
 def check_levels(stream: str, chain: tuple[str, ...], level: str) -> str:
-  """Level after the chain; raises ValueError for a link out of place."""
+  """Returns the level after the chain; ValueError for a misplaced link."""
   for name in chain:
     piece = get('link', name)
     if level == 'token' and piece.takes == 'turn':
       raise ValueError(
-        f'{_field(stream, "link")}: link {name!r} works on turns but stands'
-        f' after a link that moved the credit to tokens; put it earlier'
+        f'{_field(stream, "link")}: link {name!r} works on turns and must come'
+        f' before the link that moves credit to tokens'
       )
     if level == 'turn' and piece.takes == 'token':
       raise ValueError(
-        f'{_field(stream, "link")}: link {name!r} works on tokens but the'
-        ' credit is still per turn; put a link that moves it to tokens before'
+        f'{_field(stream, "link")}: link {name!r} works on tokens and must come'
+        ' after a link that moves credit to tokens'
       )
     level = level if piece.leaves == 'any' else piece.leaves
   return level

@@ -5,13 +5,13 @@ Paper: Dr. MAS: Stable Reinforcement Learning for Multi-Agent LLM Systems,
 
   A(a_k) = (R - mean_{group, agent}) / (std_{group, agent} + 1e-6)
 
-R is the trajectory's return; every turn of an agent counts once, so that an
-agent that is called only in hard cases is compared with itself. The rollouts
-here have one agent each and fill no column `agent`: with one agent this is GRPO
-with longer trajectories weighing more in the mean, and by=('group', 'agent') is
-what a rollout of several agents would set. The policy is shared: one model per
-agent is not built. The code's penalty of 0.1 for a message that is not
-understood is c.reward = ('env', 'invalid').
+R is the trajectory's return; every turn of an agent counts once, so an agent
+called only in hard cases is compared with itself. The rollouts here have one
+agent each and no column `agent`: with one agent this is GRPO with longer
+trajectories weighing more in the mean, and a rollout of several agents would
+set by=('group', 'agent'). The policy is shared: one model per agent is not
+built. The code's penalty of 0.1 for an invalid message is
+c.reward = ('env', 'invalid').
 
   python -m experiments.train --config=configs/dr_mas.py \
     --workdir=runs/dr_mas

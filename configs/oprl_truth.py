@@ -1,14 +1,14 @@
 """OPRL with the true step rewards in place of the PRM's.
 
 A control for Online Process Reward Learning for Agentic RL, 2509.19199, not
-in the paper. Nothing is learned beside the policy; the step reward is how
-much nearer the turn brought the solution, as the environment's solver knows:
+in the paper. Only the policy is learned; the step reward is the turn's true
+progress towards the solution, from the environment's solver:
 
   A(a_k) = z_group( sum r ) + alpha z_group( V(s_k+1) - V(s_k) )
 
 V is the environment's (`progress` column): 0.9^distance where the solver
-counts moves. It is the best policy's view of the turn, not the learner's. How
-far OPRL stays behind this is what a better PRM could still gain.
+counts moves. It values the turn under the best policy, not the learner's. The
+gap to OPRL is what a better PRM could still gain.
 
   python -m experiments.train --config=configs/oprl_truth.py \
     --workdir=runs/oprl_truth

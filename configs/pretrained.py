@@ -1,8 +1,8 @@
 """Defaults of a run that begins from a checkpoint: `checkpoint=DIR`.
 
-Those of configs/base.py are for a small model that knows nothing. These are for
-a language model that reasons before it acts; learning rates, clipping and
-groups are those that verl, TRL and SkyRL begin with.
+configs/base.py has the defaults for a small model trained from scratch. These
+are for a language model that reasons before it acts; learning rates, clipping
+and groups follow the defaults of verl, TRL and SkyRL.
 """
 
 from typing import Any
@@ -34,12 +34,12 @@ TAGGED = {
   'reasoning_gym': ANSWER,
   **dict.fromkeys(
     (
-      *('countdown', 'fact_corpus', 'math_python', 'search_questions', 'shop'),
-      *('shop_logs', 'sql_questions', 'table_questions', 'unreliable_tools'),
+      'countdown', 'fact_corpus', 'math_python', 'search_questions', 'shop',
+      'shop_logs', 'sql_questions', 'table_questions', 'unreliable_tools',
     ),
     'Think step by step before you act.',
   ),
-}
+}  # fmt: skip
 # Environments inside jit have no text that explains them.
 RULES = {
   'sokoban': (
@@ -67,7 +67,7 @@ MOVES = {
 def fit(c: Any, path: str, rank: int) -> None:
   """Sets the defaults of a run that begins from the checkpoint `path`.
 
-  rank: of the adapters that are trained in its place; 0: none
+  rank: of adapters to train instead of all weights; 0: train all weights
   """
   c.update(FIELDS)
   c.model.path, c.lora.rank, name = path, rank, c.env.name

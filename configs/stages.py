@@ -1,8 +1,8 @@
-"""Stages of a config: which there are, and the config of each.
+"""Stages of a config, and the config of each.
 
-A stage of c.stage is played with the config that its changes make of c:
-`config_of`. What is inherited and fits no component of the stage any more (an
-hp of a loss that it does not name) is left out of it.
+A stage of c.stage runs with c plus the stage's changes: `config_of`. Inherited
+settings without a component in the stage (an hp of a loss that it does not
+name) are dropped.
 """
 
 import json
@@ -37,7 +37,13 @@ FIXED = {
 }
 # What a sampler is made of; the rest of a config is about learning.
 _SAMPLED = (
-  *('env', 'rollout', 'host', 'service', 'judging', 'judge', 'reward'),
+  'env',
+  'rollout',
+  'host',
+  'service',
+  'judging',
+  'judge',
+  'reward',
   'collect',
 )
 _SAMPLED_HP = ('rollout', 'collect', 'judge', 'reward')
@@ -47,7 +53,7 @@ _BY_NAME = ('coef', 'loss_aggregation', 'select')  # of streams and loss terms
 class StagePlan(NamedTuple):
   """Stage before anything is built.
 
-  config: `c` itself where nothing differs
+  config: `c` itself if the stage has no changes
   """
 
   name: str
@@ -90,20 +96,17 @@ def check(c: Config) -> None:
       )
   for name, stage in c.stage.items():
     if name in OWN or name in RESERVED:
-      raise ValueError(
-        f'c.stage.{name} takes a name that a run has already; call the stage'
-        ' otherwise'
-      )
+      raise ValueError(f'c.stage.{name} has a reserved name; rename the stage')
     if name not in c.stages:
       raise ValueError(
-        f'c.stage.{name} is not played: c.stages={tuple(c.stages)}; add'
-        f' {name!r} there, or leave the stage out'
+        f'c.stage.{name} must be in c.stages, got {tuple(c.stages)}; add'
+        f' {name!r} there, or remove the stage'
       )
     for path in changes(stage):
       for fixed, why in FIXED.items():
         if path == fixed or path.startswith(f'{fixed}.'):
           raise ValueError(
-            f'stage.{name}.{path} cannot differ between stages ({why}); set'
+            f'stage.{name}.{path} must not differ between stages ({why}); set'
             f' {path} for the whole run'
           )
 
@@ -134,7 +137,7 @@ def config_of(c: Config | ConfigDict, name: str) -> ConfigDict:
 
 
 def _put(c: ConfigDict, values: dict[str, Any]) -> None:
-  """Sets values by path, with sections that are not there yet."""
+  """Sets values by path, creating missing sections."""
   for path, value in values.items():
     *sections, last = path.split('.')
     node = c
@@ -157,7 +160,7 @@ def _move(c: ConfigDict, name: str) -> None:
 
 
 def _prune(c: ConfigDict, given: dict[str, Any]) -> None:
-  """Leaves out what is inherited and of components that are not named."""
+  """Drops inherited settings of components that are not named."""
   spec = base.wiring(c)
   named = {(scope, piece) for scope, _, piece in registry.parts(spec)}
   for scope, pieces in list(c.hp.items()):
@@ -214,10 +217,10 @@ def sampled(c: Config | ConfigDict) -> str:
 
 
 def add_fields(c: ConfigDict, paths: Iterable[str]) -> None:
-  """Adds to stages what a flag sets there, with the value that it has now.
+  """Adds fields that flags set to stages, with their current values.
 
   Args:
-    paths: 'stage.<name>.<path>'; one that is no field is left alone
+    paths: 'stage.<name>.<path>'; unknown fields are ignored
   """
   for whole in paths:
     section, _, rest = whole.partition('.')

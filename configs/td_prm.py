@@ -32,7 +32,7 @@ def value(c):
 
 
 def phi(c):
-  """A language model that is carried along with the policy."""
+  """Returns the role of a language model that follows the policy."""
   base.role(c, 'prm', lr=6e-4, max_grad_norm=10.0)
   base.role(c, 'previous', kind='ema')
 

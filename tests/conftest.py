@@ -29,11 +29,19 @@ if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
   os.environ['JAX_COMPILATION_CACHE_DIR'] = CACHE
 os.environ.setdefault('JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS', '0.3')
 
+import hypothesis
 import jax
 import pytest
 
 from tests.seconds import expression, pytest_terminal_summary  # noqa: F401
 
+# How fast a machine draws says nothing about the code.
+hypothesis.settings.register_profile(
+  'agentrl',
+  deadline=None,
+  suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile('agentrl')
 jax.config.update('jax_numpy_rank_promotion', 'raise')
 jax.config.update('jax_disable_most_optimizations', True)
 # The source lines of instructions are a tenth of the time to compile them.

@@ -159,9 +159,9 @@ MODULE = Module(
   {'table': mesh.Param((WORDS, 4), (None, None), _normal)}, _apply
 )
 ROLES = (
-  *('policy', 'reference', 'prm', 'critic', 'target', 'value', 'progress'),
-  *('teacher', 'previous'),
-)
+  'policy', 'reference', 'prm', 'critic', 'target', 'value', 'progress',
+  'teacher', 'previous',
+)  # fmt: skip
 RULE = optimizer.OptimizerConfig(
   lr=0.1, eps=1.0, max_grad_norm=1e9
 )  # the size of a gradient matters

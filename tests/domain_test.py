@@ -9,13 +9,13 @@ from agentrl import domain
 from tests import errors
 
 VALUES = (
-  *(math.nan, math.inf, -math.inf, -1, 0, 1, 2, 5, 6, -0.5, 0.0, 0.5, 1.0),
-  *(10**12, 10**400, 1e300, np.float32(0.5), np.int32(1), np.True_),
-  *(None, True, False, '', ' ', 'a', 'b', 'a b', 'a:b.c_-', 'x/y', 'nul\0'),
-  *('\ud800', 'gs://x/y', 's3://x', 'x' * 300, b'a', object()),
-  *((), ('a',), ['a'], ('a', 'a'), ('a', 1), ('a b',), (1, 2), (4, 2, 1)),
-  *((2, 1, 1), (1, 0), (math.nan, 1), {}),
-)
+  math.nan, math.inf, -math.inf, -1, 0, 1, 2, 5, 6, -0.5, 0.0, 0.5, 1.0,
+  10**12, 10**400, 1e300, np.float32(0.5), np.int32(1), np.True_,
+  None, True, False, '', ' ', 'a', 'b', 'a b', 'a:b.c_-', 'x/y', 'nul\0',
+  '\ud800', 'gs://x/y', 's3://x', 'x' * 300, b'a', object(),
+  (), ('a',), ['a'], ('a', 'a'), ('a', 1), ('a b',), (1, 2), (4, 2, 1),
+  (2, 1, 1), (1, 0), (math.nan, 1), {},
+)  # fmt: skip
 
 
 def number(x) -> bool:

@@ -164,8 +164,11 @@ def test_levels():
 @pytest.mark.parametrize(
   ('chain', 'why'),
   [
-    (('turn_reward', 'to_tokens', 'center'), "'center' works on turns but"),
-    (('turn_reward', 'optimal_token_baseline'), 'works on tokens but the'),
+    (('turn_reward', 'to_tokens', 'center'), "'center' works on turns"),
+    (
+      ('turn_reward', 'optimal_token_baseline'),
+      "'optimal_token_baseline' works on tokens",
+    ),
     (('turn_reward', 'to_tokens', 'whiten_tokens'), ''),
     (('turn_reward', 'positive_only', 'center'), ''),
   ],

@@ -38,8 +38,16 @@ def gae_tokens(
   """
   value, turns = x.signals['value'], x.batch.turns.valid
   reward, rows = returns.at_ends(x), x.batch.rows
-  ids = rows.sampled, rows.traj, rows.turn, turns
-  a = ops.gae_tokens(reward, value, *ids, gamma=gamma, lam=lam)
+  a = ops.gae_tokens(
+    reward,
+    value,
+    rows.sampled,
+    rows.traj,
+    rows.turn,
+    turns,
+    gamma=gamma,
+    lam=lam,
+  )
   return _regress(x, a, a + value, x.batch.rows.sampled)
 
 
@@ -85,8 +93,16 @@ def gae_bilevel(
   turn = ops.gae_turns(x.credit.turn, v, has, gamma=gamma, lam=lam) + v
   reward = jnp.where(last, segment.to_tokens(turn, rows.traj, rows.turn), 0)
   alone = jnp.zeros_like(x.batch.turns.valid)  # no turn follows another
-  ids = rows.sampled, rows.traj, rows.turn, alone
-  a = ops.gae_tokens(reward, value, *ids, gamma=token_gamma, lam=token_lam)
+  a = ops.gae_tokens(
+    reward,
+    value,
+    rows.sampled,
+    rows.traj,
+    rows.turn,
+    alone,
+    gamma=token_gamma,
+    lam=token_lam,
+  )
   return _regress(x, a, a + value, rows.sampled)
 
 

@@ -19,7 +19,7 @@ from agentrl.types import Array, Batch, Credit, Linked, LinkInputs
 
 
 def reward(batch: Batch) -> Array:
-  """Turn rewards [B, K], 0 where there is no turn or no judgement."""
+  """Returns turn rewards [B, K], 0 without a turn or a judgement."""
   return jnp.where(counting.counted(batch, 'turn'), batch.turns.reward, 0)
 
 
@@ -31,7 +31,7 @@ def episode(batch: Batch, gamma: float = 1.0) -> tuple[Array, Array]:
 
 
 def sampled_turns(batch: Batch) -> Array:
-  """Valid turns that hold at least one sampled token: [B, K] bool."""
+  """Marks valid turns with at least one sampled token: [B, K] bool."""
   rows = batch.rows
   b, k = batch.turns.valid.shape
   ones = rows.sampled.astype(jnp.int32)
@@ -49,23 +49,24 @@ def at_ends(x: LinkInputs) -> Array:
 
 
 def at_turns(x: Array, pick: Array, batch: Batch) -> Array:
-  """x [N, T] at the one picked token of each turn: [B, K], 0 where none."""
-  ids = batch.rows.traj, batch.rows.turn
-  return segment.at_turns(x, pick, *ids, *batch.turns.valid.shape)
+  """Reads x [N, T] at the picked token of each turn: [B, K], else 0."""
+  return segment.at_turns(
+    x, pick, batch.rows.traj, batch.rows.turn, *batch.turns.valid.shape
+  )
 
 
 def as_tokens(
   credit: Credit, token: Array, size: Array | None = None
 ) -> Credit:
-  """Credit whose tokens hold everything; size: [B, K], of Credit."""
+  """Returns credit held by tokens alone; size: [B, K], of Credit."""
   turn = jnp.zeros_like(credit.turn)
   return credit.replace(turn=turn, token=token, size=size)
 
 
 def regress(x: LinkInputs, name: str, goal, where) -> Credit:
-  """Credit with targets [N, T] of the value `name` at the tokens `where`.
+  """Returns credit with targets [N, T] for the value `name` at tokens `where`.
 
-  Without those of trajectories that do not count.
+  Trajectories that do not count get no target.
   """
   rows, mask = x.batch.rows, counting.counted(x.batch, 'trajectory')
   mask = segment.to_tokens(mask, rows.traj, rows.turn)
@@ -203,7 +204,7 @@ def at_last_token(x: LinkInputs) -> Linked:
 
 
 def _counted_tokens(batch: Batch) -> Array:
-  """Sampled tokens of turns that count: [N, T] bool."""
+  """Marks sampled tokens of turns that count: [N, T] bool."""
   rows, turns = batch.rows, counting.counted(batch, 'turn')
   return rows.sampled & segment.to_tokens(turns, rows.traj, rows.turn)
 
@@ -214,10 +215,7 @@ def _counted_tokens(batch: Batch) -> Array:
 def add_token_signal(
   x: LinkInputs, *, name: Named = 'implicit_prm.token', coef: Number = 1.0
 ) -> Linked:
-  """x_t += coef · s_t on sampled tokens, for a signal s [N, T].
-
-  On those of turns that count.
-  """
+  """x_t += coef · s_t on sampled tokens of counted turns, s [N, T] a signal."""
   chex.assert_equal_shape([x.signals[name], x.credit.token])
   value = jnp.where(_counted_tokens(x.batch), coef * x.signals[name], 0)
   return x.credit.replace(token=x.credit.token + value), {}

@@ -1,11 +1,11 @@
 """Sample part of each group, then branch from it where entropy rises.
 
-Of every `every` attempts the first is sampled as it is. The others repeat the
-first turns of one of these of their group, with the same messages and in the
-same world, and go on by themselves; one for which no turn is left to branch
-from is sampled from the start. Trajectories that do not count are not
-branched from. Prefixes are replayed turn by turn, at the cost of prefilling
-them and of the environment's steps; they are in the batch once.
+One attempt in `every` is sampled from the start. The others replay the first
+turns of such an attempt in their group, with the same messages in the same
+environment, and continue from there; a member left without a turn to branch
+from is sampled from the start. Trajectories that do not count have no branches.
+Replaying a prefix costs its prefill and the environment's steps; the batch
+holds its tokens once.
 """
 
 import functools
@@ -50,13 +50,13 @@ def branch(
   slope: domain.Number = 0.2,
   penalty: domain.NotNegative = 0.0,
 ) -> Batch:
-  """Group members share turns up to where one of them was uncertain.
+  """Samples members that share turns up to where one of them was uncertain.
 
-  ids['branch'] [B] is 1 for what was branched. Sampled ones come first in the
-  batch, then the others.
+  ids['branch'] [B] is 1 for branched trajectories; they follow the sampled
+  ones in the batch.
 
   Args:
-    every: one attempt of so many is sampled before the others
+    every: one attempt in `every` is sampled from the start
     chance, slope, penalty: of `branches`; slope per nat
   """
   choose = functools.partial(
@@ -74,7 +74,7 @@ def branch_above(
   slope: domain.Number = 0.2,
   penalty: domain.NotNegative = 0.05,
 ) -> Batch:
-  """`branch` from turns whose score is above a threshold (2510.14545).
+  """Branches from turns whose score exceeds a threshold (2510.14545).
 
   Args:
     threshold, slope, penalty: of `above`; slope per nat
@@ -86,16 +86,16 @@ def branch_above(
 
 
 def _branched(name: str, x: CollectInputs, every: int, choose) -> Batch:
-  """Samples one attempt of `every`, and the others from chosen turns.
+  """Samples one attempt in `every`; the rest continue from chosen turns.
 
   Args:
-    name: of the piece
+    name: of the component
     choose: (entropies, valid, noise), [A, K] each -> [A, K] bool
   """
   if every < 2:
     raise ValueError(
-      f'hp.collect.{name}.every={every} leaves nobody to branch; set it to at'
-      " least 2, or c.collect to 'once'"
+      f'hp.collect.{name}.every must be at least 2, got {every}; or set'
+      " c.collect to 'once'"
     )
   b = x.attempts.task.shape[0]
   first = np.arange(0, b, every)
@@ -114,7 +114,7 @@ def _branched(name: str, x: CollectInputs, every: int, choose) -> Batch:
 
 
 def entropies(batch: Batch) -> Array:
-  """Mean entropy of a token of each turn, nats: [B, K]."""
+  """Returns the mean token entropy of each turn, nats: [B, K]."""
   terms = batch.turns.terms
   return terms['entropy'] / jnp.maximum(terms['tokens'], 1)
 
@@ -122,11 +122,11 @@ def entropies(batch: Batch) -> Array:
 def branches(
   h, valid, noise, *, chance: float, slope: float, penalty: float
 ) -> Array:
-  """Turns to branch from: [B, K] bool, never the first of a trajectory.
+  """Selects turns to branch from: [B, K] bool, never a trajectory's first.
 
   u < (chance + slope (H_k − H_0)) (1 − penalty l)      (2507.19849)
 
-  l: how many turns right before it were chosen too.
+  l: the number of consecutive chosen turns right before it.
 
   Args:
     h: [B, K] nats, mean entropy of the turn
@@ -139,11 +139,11 @@ def branches(
 def above(
   h, valid, noise, *, threshold: float, slope: float, penalty: float
 ) -> Array:
-  """Turns to branch from: [B, K] bool, never the first of a trajectory.
+  """Selects turns to branch from: [B, K] bool, never a trajectory's first.
 
   (u + slope (H_k − H_0)) (1 − penalty l) > threshold      (2510.14545)
 
-  With no penalty and a threshold of 1/2 as likely as `branches` at chance 1/2.
+  Without a penalty, threshold 1/2 is as likely as `branches` at chance 1/2.
   Args: as of `branches`
   """
   x = noise + slope * (h - h[:, :1])
@@ -151,7 +151,7 @@ def above(
 
 
 def _in_turn(rule, valid, penalty: float, *args) -> Array:
-  """rule(1 − penalty l, *args of the turn), turn after turn: [B, K] bool."""
+  """Applies rule(1 − penalty l, *args of the turn) in order: [B, K] bool."""
 
   def go(run, now):
     valid, *args = now
@@ -165,7 +165,7 @@ def _in_turn(rule, valid, penalty: float, *args) -> Array:
 
 
 def partners(chosen, noise, group, member) -> tuple[Array, Array]:
-  """Origin whose first turns each member repeats, and their number: [M] i32.
+  """Returns each member's origin and how many turns it repeats: [M] i32.
 
   The chosen turns of a group are dealt to its members in a random order; a
   member for which none is left repeats 0 turns.
@@ -188,7 +188,7 @@ def partners(chosen, noise, group, member) -> tuple[Array, Array]:
 
 
 def joined(one: Batch, two: Batch, origin, turns) -> Batch:
-  """Both batches, in which repeated turns are those of their origin."""
+  """Joins two batches and copies repeated turns from their origin."""
   a, k = one.turns.valid.shape
   repeated = jnp.arange(k)[None] < turns[:, None]  # [b, K]
   rows = two.rows

@@ -1,4 +1,4 @@
-"""Sampling more than is kept, so that every group teaches something."""
+"""Oversampling, so that every group in the batch has a learning signal."""
 
 import jax
 import jax.numpy as jnp
@@ -11,22 +11,22 @@ from agentrl.types import Array, Batch, CollectInputs, Rows
 
 @registry.register('collect')
 def dynamic_sampling(x: CollectInputs, *, times: domain.Count = 2) -> Batch:
-  """The first groups whose outcomes differ, of `times` as many (2503.14476).
+  """Keeps the first groups with mixed outcomes, of `times` (2503.14476).
 
-  Shapes are fixed: where too few differ, others fill the batch at weight 0.
-  Groups stand together in the attempts, and stay whole: a member that does not
-  count keeps its place at weight 0.
+  Shapes are fixed: if too few groups qualify, others fill the batch at weight
+  0. Groups stay contiguous and whole: a member that does not count keeps its
+  place at weight 0.
 
   Args:
     attempts: `times` the batch
-    times: attempts for each one kept
+    times: attempts per attempt kept
   """
   batch = x.score(x.sample(x.attempts, x.key))
   b = batch.outcome.shape[0]
   if b % times:
     raise ValueError(
-      f'dynamic_sampling keeps one of times={times} attempts, which do not'
-      f' divide {b}; change c.hp.collect.dynamic_sampling.times'
+      f'c.hp.collect.dynamic_sampling.times must divide {b} attempts, got'
+      f' {times}'
     )
   differ = select.varied(batch.outcome, batch)
   whole = segment.segment_max(
@@ -42,11 +42,11 @@ def dynamic_sampling(x: CollectInputs, *, times: domain.Count = 2) -> Batch:
 def resample_on_correct(
   x: CollectInputs, *, group_times: domain.Count = 2
 ) -> Batch:
-  """One of `group_times` members of each group, by `correct_and_clean`.
+  """Keeps one in `group_times` members of each group by `correct_and_clean`.
 
-  The batch has the size that the config asks for, its groups too; where a
-  group has fewer to keep, and where it goes as a whole, others fill it at
-  weight 0 (2508.20722).
+  The batch and its groups keep the configured sizes; where a group has too few
+  members to keep, or is dropped, others fill its places at weight 0
+  (2508.20722).
 
   Args:
     attempts: `group_times` the batch, in groups as many times as large
@@ -63,19 +63,19 @@ def resample_on_correct(
 def resample_on_correct_calls(
   x: CollectInputs, *, group_times: domain.Count = 2
 ) -> Batch:
-  """`resample_on_correct` by `correct_and_clean_calls`, with tools."""
+  """Resamples by `correct_and_clean_calls`, for rollouts with tools."""
   batch = x.score(x.sample(x.attempts, x.key))
   name, choose = 'resample_on_correct_calls', select.correct_and_clean_calls
   return _resampled(name, batch, choose, group_times)
 
 
 def _resampled(name: str, batch: Batch, choose, group_times: int) -> Batch:
-  """One of `group_times` members of each group, those that `choose` keeps."""
+  """Keeps the members that `choose` picks, one in `group_times` per group."""
   b = batch.outcome.shape[0]
   if b % group_times:
     raise ValueError(
-      f'{name} keeps one of group_times={group_times} attempts, which do not'
-      f' divide {b}; change c.hp.collect.{name}.group_times'
+      f'c.hp.collect.{name}.group_times must divide {b} attempts, got'
+      f' {group_times}'
     )
   curated = choose(batch, share=1 / group_times)
   good = counting.trajectories(curated)
@@ -89,10 +89,10 @@ def _resampled(name: str, batch: Batch, choose, group_times: int) -> Batch:
 def resample_contrastive(
   x: CollectInputs, *, group_times: domain.Count = 2
 ) -> Batch:
-  """One of `group_times` members of each group, by `contrastive`.
+  """Keeps one in `group_times` members of each group by `contrastive`.
 
-  DCPO of ChatShopBuddy (2603.06065): as `resample_on_correct`, it is those that
-  are kept whose statistics advantages have.
+  DCPO of ChatShopBuddy (2603.06065); as in `resample_on_correct`, advantages
+  use the statistics of the members kept.
 
   Args:
     attempts: `group_times` the batch, in groups as many times as large
@@ -104,9 +104,9 @@ def resample_contrastive(
 
 
 def one_after_another(one: Batch, two: Batch) -> Batch:
-  """Both batches, with their sampling counts added up.
+  """Concatenates two batches and adds their sampling counts.
 
-  Groups keep their ids: what has one id in both is one group.
+  Groups keep their ids: equal ids in both batches form one group.
   """
   sampled = jax.tree.map(jnp.add, one.sampled, two.sampled)
   node = two.turns.node + one.turns.node.size
@@ -127,10 +127,10 @@ def one_after_another(one: Batch, two: Batch) -> Batch:
 
 
 def take(batch: Batch, order: Array) -> Batch:
-  """The trajectories `order` [b] i32 of a batch, with their rows.
+  """Takes the trajectories `order` [b] i32 of a batch, with their rows.
 
-  The rows of a trajectory stand together, equally many for each of them, as
-  every layout of a record has them.
+  Every layout keeps the rows of a trajectory contiguous, the same number for
+  each trajectory.
   """
   trajectories = (batch.turns, batch.ids, batch.outcome, batch.status)
   turns, ids, outcome, status = segment.take_trajectories(trajectories, order)
@@ -149,7 +149,7 @@ def _take_rows(rows: Rows, order: Array, b: int) -> Rows:
   each, rest = divmod(rows.traj.shape[0], b)
   if rest:
     raise ValueError(
-      f'{rows.traj.shape[0]} rows are not equally many for {b} trajectories'
+      f'rows must be a multiple of {b} trajectories, got {rows.traj.shape[0]}'
     )
   inner = jnp.arange(each, dtype=order.dtype)
   rows = segment.take_rows(

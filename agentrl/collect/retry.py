@@ -1,9 +1,9 @@
 """Sampling again, with guidance, where a whole group failed.
 
-Agent-RLVR (arXiv 2506.11425): guidance only where the policy by itself gets
-nowhere. The second attempts take the place of the first; both are charged, and
-only the first say how hard a task is (Batch.attempted). What does not count
-neither solves nor fails a task.
+Agent-RLVR (arXiv 2506.11425): guidance only where the policy gets nowhere
+unaided. Second attempts replace the first; both are charged, but only the first
+measure how hard a task is (Batch.attempted). Trajectories that do not count
+neither solve nor fail a task.
 """
 
 import jax
@@ -18,7 +18,7 @@ from agentrl.types import Array, Attempts, Batch, CollectInputs, Metrics
 
 @registry.register('collect', needs=('column:prefix',))
 def guided_retry(x: CollectInputs) -> Batch:
-  """Attempts without a prefix, and with it in groups that all failed.
+  """Samples without a prefix, then with it in groups that all failed.
 
   Args:
     attempts: with the prefixes of guided ones; groups stand together
@@ -32,7 +32,7 @@ def guided_retry(x: CollectInputs) -> Batch:
 
 
 def measure_hints(batch: Batch) -> Metrics:
-  """Measures the share of what was sampled behind a hint."""
+  """Measures the share of trajectories sampled with a hint."""
   live = counting.trajectories(batch).astype(jnp.float32)
   return {'hinted': (jnp.sum(live * batch.ids['hinted']), jnp.sum(live))}
 
@@ -43,16 +43,15 @@ def measure_hints(batch: Batch) -> Metrics:
 def hinted_retry(
   x: CollectInputs, *, reading: domain.Named = 'guidance'
 ) -> Batch:
-  """Attempts without a hint, and behind it in groups that all failed.
+  """Samples without a hint, then with it in groups that all failed.
 
-    y ~ pi(. | hint, x),   trained on as y behind x alone
+    y ~ pi(. | hint, x),   trained on as a response to x alone
 
-  Log-probs of the behaviour are those behind the hint, so that importance
-  weights to them (links `truncated_is`, `masked_is`) are of pi(y | x) over
-  pi(y | hint, x).
+  Behaviour log-probs are conditioned on the hint, so importance weights
+  (links `truncated_is`, `masked_is`) are pi(y | x) / pi(y | hint, x).
 
   Args (hyper-parameters):
-    reading: of c.reading, whose hint it is
+    reading: of c.reading, the one that holds the hint
   """
   del reading  # the sampler has its hints
   free, hinted = (
@@ -63,7 +62,7 @@ def hinted_retry(
 
 
 def _retried(x: CollectInputs, first: Attempts, second: Attempts) -> Batch:
-  """Makes the first attempts, and the second ones where a group failed."""
+  """Samples first attempts, and second ones where a group failed."""
   one = x.score(x.sample(first, x.key))
   failed = failed_groups(one)
   again = second.replace(limit=jnp.where(failed, second.limit, 0))
@@ -72,9 +71,9 @@ def _retried(x: CollectInputs, first: Attempts, second: Attempts) -> Batch:
 
 
 def failed_groups(batch: Batch) -> Array:
-  """Members of groups that failed as a whole: [B] bool.
+  """Marks members of groups that failed as a whole: [B] bool.
 
-  Of those that count at least one failed and none succeeded.
+  Of the counted members at least one failed and none succeeded.
   """
   group, live = select.group_ids(batch), counting.trajectories(batch)
   best = segment.segment_max(batch.outcome, group, live)
@@ -82,10 +81,10 @@ def failed_groups(batch: Batch) -> Array:
 
 
 def replaced(one: Batch, two: Batch, where: Array) -> Batch:
-  """The trajectories of `one`, those of `two` where it says so [B] bool.
+  """Replaces trajectories of `one` by those in `two` where `where` [B] is set.
 
-  Both are of the same attempts. Sampling counts are added up, and what was
-  attempted stands one after the other.
+  Both batches hold the same attempts. Sampling counts are added, and the
+  attempted tasks are concatenated.
   """
   b = one.outcome.shape[0]
   index = jnp.arange(b, dtype=jnp.int32)

@@ -1,8 +1,8 @@
 """Conversations of other programs as stored trajectories.
 
-Tokens are the file's where it has them; else text is encoded once, in a chat
-format, and the trajectory is marked `encoded`: its log-probs are unknown (0),
-and they need not be the tokens that another tokenizer gave.
+Token ids in the file are kept; otherwise text is encoded once in a chat format
+and the trajectory is marked `encoded`: its log-probs are unknown (0), and its
+tokens may differ from the ones originally sampled.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ from agentrl.types import Span
 
 
 class ForeignMessage(NamedTuple):
-  """A message of a file, with the tokens that the file has of it."""
+  """Message of a file, with its tokens if the file has them."""
 
   message: Message
   prompt: Sequence[int] | None = None  # all that the model read before it
@@ -42,22 +42,22 @@ def trajectory(
   outcome: float,
   terms: Mapping[str, float] | None = None,
 ) -> StoredTrajectory:
-  """The trajectory of a conversation; what follows its last turn is left out.
+  """Converts a conversation; messages after its last turn are dropped.
 
   Args:
-    talk: how text becomes tokens; None: the file has to have them
+    talk: encodes text; None: the file must hold token ids
     terms: of the last turn
   Raises:
-    ValueError: nobody or only the agent speaks, or there are no tokens.
+    ValueError: a role is missing, or text without a tokenizer.
   """
   if isinstance(task, bool) or not isinstance(task, str | int):
-    raise ValueError(f'task must be a text or a whole number, got {task!r:.80}')
+    raise ValueError(f'task must be a string or an integer, got {task!r:.80}')
   if isinstance(task, int):
     numbers.whole('task', task, low=-(2**63), high=2**63 - 1)
   last = max((i for i, x in enumerate(messages) if _ours(x)), default=-1)
   if last < 0:
     raise ValueError(
-      f'no message has the role {AGENT!r}; add what the agent wrote, or leave'
+      f'a conversation must have a message of role {AGENT!r}; add it, or leave'
       ' the conversation out'
     )
   vocab = 0 if talk is None else talk.words.vocab_size
@@ -68,8 +68,8 @@ def trajectory(
     encoded = False
   elif talk is None:
     raise ValueError(
-      'it lacks token ids, and there is no tokenizer to encode its text; give'
-      ' the tokenizer of the model that is to learn from it'
+      'token ids are missing, and encoding the text needs a tokenizer; pass'
+      ' the one of the model to be trained'
     )
   else:
     turns, history, encoded = _of_text(messages, talk), 'full', True
@@ -93,20 +93,20 @@ def _ours(x: ForeignMessage) -> bool:
 
 
 def _checked(x: ForeignMessage, vocab: int) -> ForeignMessage:
-  """The message, whose tokens are of the vocabulary; 0: it is not known."""
+  """Returns the message if its tokens fit the vocabulary; 0: unknown."""
   if not _ours(x):
     return x
   for name, ids in (('prompt', x.prompt), ('message', x.tokens)):
     if ids is not None and not len(numbers.token_ids(name, ids, vocab)):
       raise ValueError(
-        f'a {name} of {AGENT!r} must have a token, got none; give its token'
-        ' ids, or leave the field out'
+        f'a {name} of {AGENT!r} must have at least one token id, got none; or'
+        ' leave the field out'
       )
   return x
 
 
 def _of_tokens(own: Sequence[ForeignMessage]) -> tuple[list[StoredTurn], str]:
-  """The turns, and whether each prompt continues what stood before it."""
+  """Returns the turns and the history: whether each prompt extends the last."""
   prompts = [list(x.prompt or ()) for x in own]
   wholes = [p + list(x.tokens or ()) for p, x in zip(prompts, own, strict=True)]
   starts = [0, *map(len, wholes[:-1])]
@@ -121,7 +121,7 @@ def _of_tokens(own: Sequence[ForeignMessage]) -> tuple[list[StoredTurn], str]:
 def _of_text(
   messages: Sequence[ForeignMessage], talk: ChatFormat
 ) -> list[StoredTurn]:
-  """The turns, each context encoded behind the tokens before it."""
+  """Encodes the turns, each context after the tokens before it."""
   turns: list[StoredTurn] = []
   waiting: list[Message] = []
   made = None
@@ -131,8 +131,8 @@ def _of_text(
       continue
     if not waiting:
       raise ValueError(
-        f'nothing stands before turn {len(turns)} of the agent; put a message'
-        ' of another role there, or join it to the message before'
+        f'turn {len(turns)} of the agent must follow a message of another'
+        ' role; add one, or merge it into the message before'
       )
     before = 0 if made is None else len(made.ids)
     made = (
@@ -157,8 +157,8 @@ def _turn(
     logp = numbers.log_probs('logp', x.logp)
     if len(logp) != len(ids):
       raise ValueError(
-        f'a message has {len(ids)} token ids and {len(logp)} log-probs; give'
-        ' one for each, or none'
+        f'a message must have one log-prob per token id, got {len(logp)} for'
+        f' {len(ids)}; or leave log-probs out'
       )
   return make_turn(
     context,

@@ -82,8 +82,10 @@ def splice(
     )
   bad = tuple(_weighing(turn, 0.0) for turn in prefix.turns[shared:k])
   turns = (
-    *(*prefix.turns[:shared], *bad),
-    *(*correction, *continuation.turns[shared:]),
+    *prefix.turns[:shared],
+    *bad,
+    *correction,
+    *continuation.turns[shared:],
   )
   made = _edited(continuation, turns)
   encoded = prefix.encoded or continuation.encoded

@@ -1,4 +1,4 @@
-"""Imports: files of other programs as stored trajectories.
+"""Imports files of other programs as stored trajectories.
 
   openai    {"messages": [...], "outcome": 1.0}, a conversation a line, with
             "tool_calls" and messages of the role "tool"
@@ -7,9 +7,9 @@
   atif      {"schema_version": "ATIF-v1.7", "steps": [...]}, the Agent
             Trajectory Interchange Format
 
-A file is JSONL, or JSON: one object or a list of them. Calls are written, and
-their answers read, in a format of agentrl/text/tool_calls, as environments of
-this library do.
+A file is JSONL, or JSON: one object or a list of them. Tool calls and their
+answers are rendered in a format of agentrl/text/tool_calls, as this library's
+environments do.
 """
 
 import json
@@ -42,13 +42,13 @@ def read(
   calls: str = 'hermes',
   outcome: float | None = None,
 ) -> Iterator[StoredTrajectory]:
-  """Trajectories of a file, one at a time.
+  """Reads the trajectories of a file, one at a time.
 
   Args:
     kind: one of READERS
-    talk: how text becomes tokens; None: the file has to have them
+    talk: encodes text; None: the file must hold token ids
     calls: format of tool calls, see agentrl/text/tool_calls
-    outcome: of what the file gives none
+    outcome: of trajectories for which the file has none
   Raises:
     ValueError: names the file, the line and the fix.
   """
@@ -60,7 +60,7 @@ def read(
       yield reader(x, talk, style, outcome)
     except _MISTAKES as error:
       raise ValueError(
-        f'{path}, {where}: it is no {kind} trajectory'
+        f'{path}, {where} must be a trajectory of kind {kind!r}'
         f' ({type(error).__name__}: {error}); correct it, or leave it out'
       ) from error
     except ValueError as error:
@@ -125,8 +125,8 @@ _SIDES = (('prompt', 'user'), ('completion', AGENT))
 def _atif(x, talk, style: Format, outcome: float | None) -> StoredTrajectory:
   if not str(x.get('schema_version', '')).startswith('ATIF-v1.'):
     raise ValueError(
-      f'schema_version is {x.get("schema_version")!r}; give trajectories of'
-      ' ATIF-v1.0 to ATIF-v1.7'
+      'schema_version must be ATIF-v1.0 to ATIF-v1.7, got'
+      f' {x.get("schema_version")!r}'
     )
   messages: list[dict[str, Any]] = []
   for step in x['steps']:
@@ -139,7 +139,7 @@ def _atif(x, talk, style: Format, outcome: float | None) -> StoredTrajectory:
 
 
 def _atif_step(step: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-  """The messages of a step: what was written, and what came back."""
+  """Yields the messages of a step: what was written and what came back."""
   role = AGENT if step['source'] == 'agent' else step['source']
   calls, metrics = step.get('tool_calls') or (), step.get('metrics') or {}
   named = [(c['function_name'], c['arguments']) for c in calls]
@@ -184,7 +184,7 @@ ROLES = ('system', 'developer', 'user', AGENT, 'tool')
 
 
 def _messages(xs: Sequence[Any], style: Format) -> list[ForeignMessage]:
-  """Messages of the OpenAI form; answers of tools in a row are one."""
+  """Reads OpenAI messages; consecutive tool answers are merged."""
   made: list[ForeignMessage] = []
   names: dict[str, str] = {}  # of the tools, by the ids of calls
   answers: list[tuple[str, str]] = []
@@ -237,17 +237,17 @@ def _call(function: Mapping[str, Any]) -> Call:
 
 
 def _text(content: Any) -> str:
-  """The text of a message's content: a text, or parts that are texts."""
+  """Returns a message's text, given as a string or as text parts."""
   if isinstance(content, list):
     if other := [p['type'] for p in content if p['type'] != 'text']:
       raise ValueError(
-        f'a message has a part of type {other[0]!r}, and only texts are read;'
-        ' leave the conversation out'
+        f"parts of a message must be of type 'text', got {other[0]!r}; leave"
+        ' the conversation out'
       )
     return ''.join(part['text'] for part in content)
   if not isinstance(content, str | None):
     raise ValueError(
-      f'content must be a text or a list of texts, got {content!r:.80}'
+      f'content must be a string or a list of text parts, got {content!r:.80}'
     )
   return content or ''
 
@@ -255,7 +255,7 @@ def _text(content: Any) -> str:
 def _first(
   x: Mapping[str, Any], names: Sequence[str], default: float | None
 ) -> float:
-  """The first number, or truth, among the fields; the default without one."""
+  """Returns the first number or bool among the fields, else the default."""
   for name in names:
     if (value := x.get(name)) is not None:
       # Solved or not, as verifiers return it.
@@ -263,8 +263,8 @@ def _first(
       return numbers.number(name, value)
   if default is None:
     raise ValueError(
-      f'it has no number under any of {list(names)}; add one, or give the'
-      ' outcome of all that lack it'
+      f'one of {list(names)} must be a number; add it, or pass the outcome of'
+      ' trajectories that lack it'
     )
   return default
 
@@ -276,7 +276,7 @@ def _reward(x: Mapping[str, Any]) -> float:
 def _rewarded(
   messages: list[ForeignMessage], reward: float
 ) -> list[ForeignMessage]:
-  """The messages, with the reward at the agent's last one."""
+  """Puts the reward on the agent's last message."""
   own = [i for i, x in enumerate(messages) if x.message.role == AGENT]
   return [
     x._replace(reward=reward) if i == (own or [-1])[-1] else x
@@ -285,6 +285,6 @@ def _rewarded(
 
 
 def _task(messages: Sequence[ForeignMessage]) -> str:
-  """The first message of a user, or else of anyone."""
+  """Returns the first message of a user, else the first of all."""
   texts = [x.message.content for x in messages if x.message.role == 'user']
   return (texts or [x.message.content for x in messages] or [''])[0]

@@ -9,16 +9,16 @@ from agentrl.runtime.text_files import FilePath, NotJSONError
 
 
 def documents(path: FilePath) -> Iterator[tuple[str, Mapping[str, Any]]]:
-  """(place, object) of each object; places are 'line 3', or 'entry 3'.
+  """Yields (place, object), places such as 'line 3' or 'entry 3'.
 
-  A file of JSON lines is read line by line, and any other as a whole: one
-  object, a list of them, or an object of columns.
+  JSON lines are read line by line, any other file as a whole: one object, a
+  list of objects, or an object of columns.
 
   Raises:
     ValueError: names the file, the line and the fix.
   """
   if not Path(path).is_file():
-    raise ValueError(f'{path} is no file; give one of JSON lines')
+    raise ValueError(f'{path} must be a file of JSON lines')
   if not _has_lines(path):
     yield from _whole(path)
     return
@@ -29,7 +29,7 @@ def documents(path: FilePath) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _has_lines(path: FilePath) -> bool:
-  """Whether the first line that is not empty is an object."""
+  """Returns whether the first non-empty line is an object."""
   first = next((x for _, x in text_files.lines(path) if x.strip()), '')
   if not first.lstrip().startswith('{'):
     return False
@@ -46,10 +46,7 @@ def _whole(path: FilePath) -> Iterator[tuple[str, Mapping[str, Any]]]:
     columns = {k: x for k, x in value.items() if isinstance(x, list)}
     sizes = {k: len(x) for k, x in columns.items()}
     if len({*sizes.values()}) > 1:
-      raise ValueError(
-        f'{path}: columns must have equal lengths, got {sizes}; give each row'
-        ' a value of each'
-      )
+      raise ValueError(f'{path}: columns must have equal lengths, got {sizes}')
     rows = zip(*columns.values(), strict=True)
     value = [dict(zip(columns, row, strict=True)) for row in rows]
   for n, x in enumerate(value if isinstance(value, list) else [value], 1):
@@ -70,6 +67,5 @@ def _object(path: FilePath, where: str, x: Any) -> Mapping[str, Any]:
   if isinstance(x, dict):
     return x
   raise ValueError(
-    f'{path}, {where}: it is {str(x)[:40]!r} and no JSON object; write one in'
-    ' braces'
+    f'{path}, {where} must be a JSON object, got {str(x)[:40]!r}'
   )

@@ -1,14 +1,14 @@
 """Mixture: how many trajectories of each source a supervised step reads.
 
 Source s has the share w_s(t) / sum_j w_j(t) of the B trajectories of step t.
-Counts follow the shares with what was given before them in mind:
+Counts follow the shares and carry the remainder over:
 
   e_s(t) = B w_s(t) / sum_j w_j(t) + e_s(t - 1) - n_s(t - 1)
   n(t)   = B times one trajectory to the source of largest e_s(t) - n_s(t)
 
-so that they are whole, add up to B, and no source is ever a trajectory or more
-ahead of its share of all steps so far; with S sources none is S - 1 or more
-behind. Where those shares come to whole numbers they are met exactly.
+Counts are whole and add up to B. Over all steps so far no source is ever a
+whole trajectory ahead of its share, nor S - 1 behind with S sources; shares
+that are whole numbers are met exactly.
 """
 
 from collections.abc import Sequence
@@ -30,11 +30,11 @@ class TrajectorySource(Protocol):
   heads: np.ndarray
 
   def take(self, indices: np.ndarray) -> list[StoredTrajectory]:
-    """Those of the places, in the order of the places."""
+    """Reads the trajectories at these places, in their order."""
 
 
 class Listed:
-  """TrajectorySource in memory."""
+  """A TrajectorySource in memory."""
 
   def __init__(self, trajectories: Sequence[StoredTrajectory]):
     self._trajectories = list(trajectories)
@@ -45,12 +45,12 @@ class Listed:
 
 
 def counted(xs: Sequence[StoredTrajectory]) -> list[StoredTrajectory]:
-  """Trajectories that count (agentrl/ops/counting.py): all turns are scored."""
+  """Keeps trajectories that count (ops/counting.py): every turn is scored."""
   return [x for x in xs if x.turns and all(t.scored for t in x.turns)]
 
 
 def counts(weights: np.ndarray, batch: int) -> np.ndarray:
-  """Trajectories of each source at each step: [T, S] i64, rows sum to batch.
+  """Returns trajectories per source and step: [T, S] i64, rows sum to batch.
 
   Args:
     weights: [T, S], at least 0, one of each step above
@@ -61,8 +61,8 @@ def counts(weights: np.ndarray, batch: int) -> np.ndarray:
   total = weights.sum(axis=1)
   if np.any(empty := total <= 0):
     raise ValueError(
-      f'the weights of all sources are 0 at step {int(np.argmax(empty))} of'
-      ' the stage; give one of them a weight above 0'
+      'weights must have a source above 0 at every step of the stage, got 0'
+      f' for all at step {int(np.argmax(empty))}'
     )
   steps, sources = weights.shape
   out = np.zeros((steps, sources), np.int64)
@@ -82,10 +82,10 @@ def counts(weights: np.ndarray, batch: int) -> np.ndarray:
 def places(
   counts: np.ndarray, sizes: Sequence[int], seed: int, step: int
 ) -> list[np.ndarray]:
-  """Which trajectories of each source a step reads, an array a source.
+  """Returns which trajectories a step reads, one array per source.
 
-  Each source is read in its own endless order of epochs, from where the steps
-  before have left off (jit_tasks.epoch_positions).
+  Each source has its own endless order of epochs and resumes where the
+  previous step stopped (jit_tasks.epoch_positions).
 
   Args:
     counts: [T, S], of `counts`

@@ -1,8 +1,7 @@
-"""Weights of trajectories that begin alike: those of the tree they are.
+"""Weights of trajectories with shared prefixes, as of one tree.
 
-Tree-structured training (KAT-Coder, arXiv:2510.18779): a tree of turns stored
-as its paths from root to leaf holds a turn as often as there are leaves below
-it.
+Tree-structured training (KAT-Coder, arXiv:2510.18779): a tree stored as its
+root-to-leaf paths repeats a turn once per leaf below it.
 """
 
 import collections
@@ -19,15 +18,15 @@ from agentrl.dataset.trajectory import StoredTrajectory, StoredTurn
 def share_prefixes(
   xs: Sequence[StoredTrajectory], power: float = 1.0
 ) -> list[StoredTrajectory]:
-  """Weights divided by the number of trajectories that begin alike.
+  """Divides weights by the number of trajectories that share the prefix.
 
     w_k ← max w_k / n_k^power,  n_k = |{trajectories with the same turns 0..k}|
 
-  The maximum is over these n_k, of one task, for a branch repeats what has
-  weight in another trajectory alone. So of a tree, stored as its paths from
-  root to leaf, every turn weighs once; with power 0, once for each leaf below
-  it. Turns are the same where their contexts and messages are. With history
-  'turn' a turn is what its row holds, whatever came before it.
+  The maximum runs over these n_k trajectories of one task, since a branch may
+  repeat turns that have weight only in their original trajectory. Every turn of
+  a tree then weighs once; with power 0, once per leaf below it. Turns are equal
+  if their contexts and messages are. With history 'turn' only the turn's own
+  row is compared.
   """
   keys = [_prefix_keys(x) for x in xs]
   count = collections.Counter(key for own in keys for key in set(own))
@@ -46,7 +45,7 @@ def share_prefixes(
 
 
 def _prefix_keys(x: StoredTrajectory) -> list[tuple]:
-  """Of each turn, what is equal where it and all turns before it are."""
+  """Returns one key per turn, equal if it and all earlier turns are."""
   out, before = [], b''
   for turn in x.turns:
     hashed = hashlib.sha256(before)

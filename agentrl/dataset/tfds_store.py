@@ -1,6 +1,6 @@
 """Task store: a TFDS builder of array records, without TensorFlow.
 
-Built once from a source, found again; an encoder says what a record holds.
+Built once per source and reused; an encoder defines the record.
 """
 
 import contextlib
@@ -28,10 +28,10 @@ class Source(Protocol):
   """Generator of tasks (`env.base.TaskSource`, `env.base.EnvFamily`)."""
 
   def name(self) -> str:
-    """Filesystem-safe, with a hash of every setting that changes a task."""
+    """Returns a file-system-safe name with a hash of all task settings."""
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[Any]:
-    """Up to `count` tasks, the same ones for the same arguments."""
+    """Yields up to `count` tasks, the same for the same arguments."""
 
 
 Records = tuple[dict[str, Any], list[dict[str, Any]]]  # features, rows
@@ -79,10 +79,10 @@ def load(
   folder: str | os.PathLike[str],
   encode: Encoder,
 ) -> list[dict]:
-  """`count` examples of the source; built into `folder` if not there.
+  """Loads `count` examples of the source, building them in `folder` if needed.
 
-  When they are there the source is only asked its name. Safe if several
-  processes do it at once, or one is killed meanwhile.
+  If the data set exists, only the source's name is read. Safe when several
+  processes run it at once or one is killed.
 
   Raises:
     ValueError: if an argument is wrong, the source has fewer tasks, they
@@ -95,18 +95,18 @@ def load(
 
 
 def config_name(source: Source, split: str, count: int, seed: int) -> str:
-  """The name of a task set on disk; checks what it is made of."""
+  """Checks the arguments and returns the name of the task set on disk."""
   if split not in ('train', 'test'):
-    raise ValueError(f"split {split!r} is unknown; use 'train' or 'test'")
+    raise ValueError(f"split must be 'train' or 'test', got {split!r}")
   if count < 1:
-    raise ValueError(f'count {count} asks for no task; ask for at least 1')
+    raise ValueError(f'count must be at least 1, got {count}')
   if seed < 0:
-    raise ValueError(f'seed {seed} is negative; use 0 or more')
+    raise ValueError(f'seed must be at least 0, got {seed}')
   name = source.name()
   if not re.fullmatch(r'[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}', name):
     raise ValueError(
-      f'source name {name!r} is no folder name; use up to 200 letters, '
-      "digits, '_', '-' and '.'"
+      f"source name must be up to 200 letters, digits, '_', '-' and '.',"
+      f' got {name!r}'
     )
   return f'{name}-{split}-{count}-{seed}'
 
@@ -118,14 +118,17 @@ def _build(source, split, count, seed, config, encode, folder) -> None:
   examples = list(progress.logged(tasks, what))
   if len(examples) < count:
     raise ValueError(
-      f'{source.name()} has {len(examples)} solvable {split} tasks but {count} '
-      'were asked for; ask for fewer or widen its settings'
+      f'count must be at most {len(examples)}, the solvable {split} tasks of'
+      f' {source.name()}, got {count}; ask for fewer or widen its settings'
     )
   os.makedirs(folder, exist_ok=True)
   write(examples, split=split, config=config, folder=folder, encode=encode)
   logging.info(
     'Built %d %s tasks of %s in %.1f s.',
-    *(count, split, source.name(), time.monotonic() - start),
+    count,
+    split,
+    source.name(),
+    time.monotonic() - start,
   )
 
 
@@ -144,10 +147,10 @@ def write(
 ) -> None:
   """Writes at least one example to `location(folder, config)`, all or nothing.
 
-  Everything is written in a directory beside it and renamed when complete. Of
-  two processes that write at once the first to finish wins, and the other's
-  equal data are dropped. A killed one leaves a `.building-` directory, which
-  nobody reads.
+  Everything is written to a temporary directory and renamed when complete. If
+  two processes write at once, the first to finish wins and the other's equal
+  data are dropped. A killed process leaves a `.building-` directory, which is
+  never read.
 
   Raises:
     ValueError: if they cannot be encoded.
@@ -181,7 +184,7 @@ def write(
 def read(
   *, split: str, config: str, folder: str | os.PathLike[str]
 ) -> list[dict]:
-  """The examples as encoded, in order.
+  """Reads the examples as encoded, in order.
 
   Raises:
     ValueError: if the data set is damaged.
@@ -196,13 +199,13 @@ def read(
   except Exception as error:
     reason = str(error).strip().split('\n')[0]
     raise ValueError(
-      f'the task set in {place} cannot be read ({reason}); delete it and it '
-      'is built again'
+      f'the task set in {place} cannot be read ({reason}); delete it to'
+      ' rebuild it'
     ) from error
 
 
 def _decoded(example: dict, features: tfds.features.FeaturesDict) -> dict:
-  """TFDS reads a scalar as a Python number, a text as bytes: mend both."""
+  """Restores dtypes and text, which TFDS reads as numbers and bytes."""
   if example['key'] is None:  # how a record lost from a cut file reads
     raise ValueError('a record is missing')
   out = {}
@@ -215,7 +218,7 @@ def _decoded(example: dict, features: tfds.features.FeaturesDict) -> dict:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-  """Keeps TFDS's progress bars and notices from the reader; errors stay."""
+  """Silences TFDS's progress bars and notices; errors still show."""
 
   def ours(record: std_logging.LogRecord) -> bool:
     return (

@@ -1,9 +1,9 @@
-"""Stored trajectory: its tokens as they were sampled, and what became of them.
+"""Stored trajectory: its tokens as sampled, rewards and outcome.
 
-A turn is what was new to the model and the message that followed, token by
-token, with everything that a training row needs. Nothing is rendered from text
-a second time, so that rows made of a stored trajectory
-(agentrl/rollout/stored.py) are those that were sampled, bit for bit.
+A turn is the context new to the model and the message that followed, token by
+token, with everything a training row needs. Nothing is rendered from text
+again, so rows of a stored trajectory (agentrl/rollout/stored.py) equal the
+sampled ones bit for bit.
 """
 
 import functools
@@ -34,9 +34,9 @@ _INT64 = 2**63 - 1
 
 
 class StoredTurn(NamedTuple):
-  """A turn: C tokens that were new to the model, M tokens of its message.
+  """Turn: C tokens of context new to the model, M tokens of its message.
 
-  With history 'turn' the context is all that the model read.
+  With history 'turn' the context is everything the model read.
   """
 
   context: np.ndarray  # [C] i32
@@ -56,7 +56,7 @@ class StoredTurn(NamedTuple):
 
 
 class StoredTrajectory(NamedTuple):
-  """A trajectory, its origin and its age."""
+  """Trajectory with its origin and age."""
 
   turns: tuple[StoredTurn, ...]
   task: int | str  # index into the task set, or the text of the task
@@ -72,7 +72,7 @@ class StoredTrajectory(NamedTuple):
   def id(self) -> str:
     """Content id, 16 hexadecimal digits: equal for equal turns and outcomes.
 
-    Where the trajectory is from (group, source, step) does not enter.
+    It does not depend on the origin (group, source, step).
     """
     hashed = hashlib.sha256()
     for turn in self.turns:
@@ -132,11 +132,11 @@ def make_turn(
   scored: bool = True,
   terms: Mapping[str, float] | None = None,
 ) -> StoredTurn:
-  """Turn of the given tokens; a number stands for one at every token.
+  """Builds a turn from tokens; a scalar is repeated for every token.
 
   Raises:
-    ValueError: values do not match the tokens one for one, or are not what
-      their name says: no token id, not finite, ...
+    ValueError: values that do not match the tokens one for one or are invalid:
+      not a token id, not finite, ...
   """
 
   def of(name: str, x, tokens, dtype) -> np.ndarray:
@@ -144,8 +144,8 @@ def make_turn(
     x = _READ[name](name, x if several else [x])
     if several and len(x) != len(tokens):
       raise ValueError(
-        f'{name} has shape {x.shape} and there are {len(tokens)} tokens; give'
-        ' one value for each, or one number'
+        f'{name} must be one number or {len(tokens)} values, one per token,'
+        f' got shape {x.shape}'
       )
     return np.broadcast_to(x, (len(tokens),)).astype(dtype)
 
@@ -169,18 +169,18 @@ def make_turn(
 
 
 def single(x: float) -> float:
-  """The number as a float32 holds it."""
+  """Rounds a number to float32."""
   return float(np.float32(float(x)))
 
 
 def from_log(line: Mapping[str, Any]) -> StoredTrajectory:
-  """Stored trajectory of a line of a run's JSONL log (docs/TRAJECTORIES.md).
+  """Reads a trajectory from a line of a run's log (docs/TRAJECTORIES.md).
 
-  Spans, weights and versions of single tokens are written where they are not
-  the usual ones: weight 1, context without spans, one version for a turn.
+  The log holds per-token spans, weights and versions only where they differ
+  from the default: weight 1, context without spans, one version per turn.
 
   Raises:
-    ValueError: the line is no trajectory, or lacks a turn.
+    ValueError: the line is not a trajectory, or lacks a turn.
   """
   try:
     turns = [_from_log(turn) for turn in numbers.listed('turns', line['turns'])]
@@ -196,13 +196,13 @@ def from_log(line: Mapping[str, Any]) -> StoredTrajectory:
     OneOf(*HISTORIES).check('history', history)
   except (KeyError, TypeError, AttributeError) as error:
     raise ValueError(
-      f'a line of the log is no trajectory ({type(error).__name__}: {error});'
-      ' give lines of <run>/trajectories/*.jsonl as they were written'
+      'a line of the log must be a trajectory as written to'
+      f' <run>/trajectories/*.jsonl ({type(error).__name__}: {error})'
     ) from error
   if k != list(range(len(k))):
     raise ValueError(
-      f'trajectory of task {task}, group {group}, step {step} has turns {k} in'
-      ' the log, and a stored one has all turns from 0 on; leave it out'
+      f'turns must be numbered from 0 without gaps, got {k} (task {task},'
+      f' group {group}, step {step}); leave the trajectory out'
     )
   return StoredTrajectory(
     turns=tuple(turns),
@@ -239,7 +239,7 @@ def _from_log(turn: Mapping[str, Any]) -> StoredTurn:
 
 
 def task_number(task: int | str) -> int:
-  """Number of a task: its index, or a negative hash of its text, 63 bits."""
+  """Returns a task's index, or a negative 63-bit hash of its text."""
   if isinstance(task, int):
     return task
   digest = hashlib.sha256(json.dumps(task).encode()).digest()
@@ -247,5 +247,5 @@ def task_number(task: int | str) -> int:
 
 
 def status_of(outcome: float) -> Status:
-  """Status of a trajectory of which only the outcome is there."""
+  """Derives the status of a trajectory from its outcome alone."""
   return Status.SOLVED if outcome > 0.5 else Status.FAILED

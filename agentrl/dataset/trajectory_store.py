@@ -5,9 +5,9 @@
   long = np.flatnonzero(store.heads['tokens'] > 500)
   print(store[long[0]].turns[0].message)
 
-It is written as it is given, one after the other, and read at random. Its
-heads, one for each trajectory, are in memory, for choosing before reading.
-Nothing is overwritten.
+Trajectories are written in the order given and read at random. Their heads are
+kept in memory, so that a caller can select before reading. Nothing is
+overwritten.
 """
 
 import contextlib
@@ -71,20 +71,19 @@ def build(
   folder: str | os.PathLike[str],
   name: str,
 ) -> int:
-  """Writes a store, all of it or nothing, and returns how many it holds.
+  """Writes a store atomically and returns its number of trajectories.
 
-  Memory does not grow with their number. Everything is written in a directory
-  beside it and renamed when complete; a kill leaves a `.building-` directory,
-  which nobody reads.
+  Memory does not grow with their number. Everything is written to a temporary
+  directory and renamed when complete; a kill leaves a `.building-` directory,
+  which is never read.
 
   Raises:
-    ValueError: there is a store of that name, the name is none for a folder,
-      or there is no trajectory.
+    ValueError: the store exists, its name is invalid, or it would be empty.
   """
   if not re.fullmatch(r'[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}', name):
     raise ValueError(
-      f'store name {name!r} is no folder name; use up to 200 letters, digits,'
-      " '_', '-' and '.'"
+      f"store name must be up to 200 letters, digits, '_', '-' and '.', got"
+      f' {name!r}'
     )
   final = location(folder, name)
   _refuse_existing(final)
@@ -96,8 +95,8 @@ def build(
     count = _write(iter(trajectories), made)
     if not count:
       raise ValueError(
-        f'store {name!r} would be empty: no trajectory was given; widen what is'
-        ' selected'
+        f'store {name!r} must hold at least one trajectory, got none; widen the'
+        ' selection'
       )
     try:
       os.rename(made, final)  # refused if it holds anything
@@ -114,8 +113,8 @@ def build(
 def _refuse_existing(final: Path) -> None:
   if final.is_dir():
     raise ValueError(
-      f'there is a store in {final}, and none is overwritten; give another'
-      ' name, or delete that folder'
+      f'{final} holds a store already; choose another name, or delete that'
+      ' folder'
     )
 
 
@@ -133,7 +132,7 @@ def _write(trajectories: Iterator[StoredTrajectory], folder: Path) -> int:
 
 
 def _writer(folder: Path) -> tfds.core.SequentialWriter:
-  """Writer of array records; a GeneratorBasedBuilder would hold them all."""
+  """Opens a streaming writer; a GeneratorBasedBuilder holds all records."""
   identity = dataset_info.DatasetIdentity(
     name=NAME,
     version=tfds.core.Version(VERSION),
@@ -152,23 +151,31 @@ def _writer(folder: Path) -> tfds.core.SequentialWriter:
 
 
 def facts(x: StoredTrajectory) -> tuple[Any, ...]:
-  """The HEAD of a trajectory."""
+  """Returns the HEAD of a trajectory."""
   read = [len(turn.context) for turn in x.turns]
   wrote = [len(turn.message) for turn in x.turns]
-  return (
-    *(x.outcome, x.reward, len(x.turns), x.tokens),
-    *(max(read, default=0), max(wrote, default=0), sum(read) + sum(wrote)),
-    max(
-      (int(y.max()) for turn in x.turns for y in turn[:4:3] if y.size),
-      default=0,
-    ),
-    *(SOURCES.index(x.source), HISTORIES.index(x.history), x.encoded),
-    *(x.step, task_number(x.task), x.group),
-  )
+  arrays = [ids for t in x.turns for ids in (t.context, t.message) if len(ids)]
+  values = {
+    'outcome': x.outcome,
+    'reward': x.reward,
+    'turns': len(x.turns),
+    'tokens': x.tokens,
+    'context': max(read, default=0),
+    'message': max(wrote, default=0),
+    'row': sum(read) + sum(wrote),
+    'word': max((int(ids.max()) for ids in arrays), default=0),
+    'source': SOURCES.index(x.source),
+    'history': HISTORIES.index(x.history),
+    'encoded': x.encoded,
+    'step': x.step,
+    'task': task_number(x.task),
+    'group': x.group,
+  }
+  return tuple(values[name] for name in HEAD.names or ())
 
 
 class TrajectoryStore(Sequence[StoredTrajectory]):
-  """Trajectories on disk, in the order they were given.
+  """Trajectories on disk, in the order they were written.
 
   heads: [n] HEAD
   """
@@ -181,7 +188,7 @@ class TrajectoryStore(Sequence[StoredTrajectory]):
     return len(self.heads)
 
   def __getitem__(self, i):
-    """Reads one; a slice or an array of places reads a list.
+    """Reads one trajectory, or a list for a slice or an array of places.
 
     Raises:
       IndexError: there is no such trajectory.
@@ -194,12 +201,12 @@ class TrajectoryStore(Sequence[StoredTrajectory]):
     return self.take([i])[0]
 
   def take(self, indices: Sequence[int] | np.ndarray) -> list[StoredTrajectory]:
-    """Reads those of the places, in the order of the places."""
+    """Reads the trajectories at these places, in their order."""
     places = [int(i) for i in np.asarray(indices, np.int64).tolist()]
     for i in places:
       if not -len(self) <= i < len(self):
         raise IndexError(
-          f'trajectory {i} is none of the {len(self)} in {self._place}'
+          f'trajectory must be one of the {len(self)} in {self._place}, got {i}'
         )
     places = [i % len(self) for i in places]
     try:
@@ -210,7 +217,7 @@ class TrajectoryStore(Sequence[StoredTrajectory]):
 
 
 def open_store(folder: str | os.PathLike[str], name: str) -> TrajectoryStore:
-  """The store of that name, for reading.
+  """Opens the store of that name for reading.
 
   Raises:
     ValueError: there is none, or it is damaged.
@@ -219,7 +226,7 @@ def open_store(folder: str | os.PathLike[str], name: str) -> TrajectoryStore:
   if not place.is_dir():
     there = sorted(x.name for x in (Path(folder) / NAME).glob('*'))
     raise ValueError(
-      f'there is no store {name!r} in {folder}, which has {there}; build it'
+      f'store {name!r} does not exist in {folder}, which has {there}; build it'
       ' with `python -m experiments.trajectories`'
     )
   try:
@@ -236,13 +243,13 @@ def open_store(folder: str | os.PathLike[str], name: str) -> TrajectoryStore:
 def _damaged(place: Path, error: Exception) -> ValueError:
   reason = str(error).strip().split('\n')[0] or type(error).__name__
   return ValueError(
-    f'the trajectories in {place} cannot be read ({reason}); delete that folder'
-    ' and build the store again'
+    f'the store in {place} cannot be read ({reason}); delete that folder and'
+    ' rebuild it'
   )
 
 
 def summary(store: TrajectoryStore) -> str:
-  """Lines that say what a store holds: counts, tokens, solved share, sizes."""
+  """Summarizes a store as text: counts, tokens, solved share, sizes."""
   x = store.heads
   sources, histories = (
     ', '.join(f'{n} {names[i]}' for i, n in enumerate(np.bincount(x[f])) if n)
@@ -252,13 +259,13 @@ def summary(store: TrajectoryStore) -> str:
   tokens = {name: int(np.sum(x[name], dtype=np.int64)) for name in _SIZES}
   return '\n'.join(
     [
-      f'{len(x)} trajectories ({sources}), of which {np.sum(x["encoded"])} were'
-      ' encoded from text',
+      f'{len(x)} trajectories ({sources}), {np.sum(x["encoded"])} encoded from'
+      ' text',
       f'history: {histories}',
       f'{len(np.unique(x["task"]))} tasks',
-      f'{tokens["tokens"]} tokens of messages, {tokens["row"]} with contexts',
+      f'{tokens["tokens"]} message tokens, {tokens["row"]} with contexts',
       f'{np.mean(x["outcome"] > 0.5):.1%} solved',
-      f'at most {most["turns"]} turns, {most["context"]} tokens of a context,'
-      f' {most["message"]} of a message, {most["row"]} of a row',
+      f'at most {most["turns"]} turns; {most["context"]} tokens per context,'
+      f' {most["message"]} per message, {most["row"]} per row',
     ]
   )

@@ -1,27 +1,26 @@
 """Host environments: Python objects that exchange text with the agent.
 
 An `EnvFamily` is a frozen dataclass of settings that makes tasks and
-environments for them; its fields are those of `c.env`. It is sent to the
-process of an environment, so it is picklable, and imports heavy packages when
-used. An environment must be a function of its task, its seed and the messages
+environments for them; its fields are the settings in `c.env`. It is sent to
+environment processes, so it must be picklable and import heavy packages
+lazily. An environment must be a function of its task, its seed and the messages
 it got: only then are runs reproducible and branches correct.
 
-Ten protocols say what a class of yours may implement; members of these names
-are enough, nothing is inherited. The first two are needed.
+Ten protocols list what your class may implement; they are structural, so
+nothing is inherited. The first two are required.
 
   protocol        members                 what it is for
   HostEnv         reset step close        plays tasks, one after another
-  EnvFamily       columns system worker   makes tasks, and environments to play
-                  name tasks env          them in
+  EnvFamily       columns system worker   makes tasks and environments
+                  name tasks env
   NeedsServices   needs served            its environments ask simulated users
                                           or judges (c.service)
-  FiniteFamily    sizes                   its tasks are those of a file
-  ChecksSettings  check                   refuses settings before a run begins
-  MarksCalls      spans                   says where messages call tools, for
+  FiniteFamily    sizes                   its tasks come from a file
+  ChecksSettings  check                   rejects settings before a run begins
+  MarksCalls      spans                   marks tool calls in messages, for
                                           methods that weigh parts of a message
-  OwnProcess      python maker            environments run in an interpreter of
-                                          their own
-  EnvMaker        columns env             the part of it that is sent there
+  OwnProcess      python maker            environments run in their own Python
+  EnvMaker        columns env             the part that is sent there
   PlaysPrograms   branches calls start    a program plays the task and calls the
                   grade check             policy over HTTP
   ProgramRun      wait kill               that program
@@ -100,27 +99,27 @@ class Step(NamedTuple):
 class HostEnv(Protocol):
   """One environment; plays one task after another, each begun by `reset`.
 
-  What it raises costs its trajectory, and the environment with it: the next
+  An exception ends its trajectory and discards the environment; the next
   trajectory gets a new one.
   """
 
   def reset(self, task: Mapping[str, Any], seed: int) -> str:
-    """Begins a task: -> the first observation.
+    """Begins a task and returns the first observation.
 
     Args:
       task: as the family made it.
-      seed: of all that is random here, in [0, 2³¹).
+      seed: of all randomness in the episode, in [0, 2³¹).
     """
 
   def step(self, message: str) -> Step:
-    """One turn; not called once done."""
+    """Plays one turn; not called once done."""
 
   def close(self) -> None:
-    """Ends what it holds: processes, connections, folders."""
+    """Releases processes, connections and folders."""
 
 
 class HostTask(NamedTuple):
-  """A task, and messages that solve it."""
+  """Task with messages that solve it."""
 
   task: dict[str, Any]  # what JSON can hold
   demonstration: tuple[str, ...]  # a demonstration; empty where none is known
@@ -142,15 +141,15 @@ class EnvFamily(Protocol):
   def worker(self) -> str:
     """Kind of worker to run in: one of `WORKERS`.
 
-    A 'thread' for what waits for others; its calls cannot be stopped. A
-    'process' for what computes, or may hang, leak or crash.
+    Use 'thread' for environments that wait on I/O; its calls cannot be stopped.
+    Use 'process' for ones that compute, or may hang, leak or crash.
     """
 
   def name(self) -> str:
-    """Short, safe in file names, with a hash of all settings."""
+    """Returns a short file-safe name with a hash of all settings."""
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
-    """Exactly `count` distinct tasks of a split; the same for the same seed.
+    """Yields exactly `count` distinct tasks of a split, fixed by the seed.
 
     No key is ever in both splits, whatever the counts and seeds.
 
@@ -159,31 +158,31 @@ class EnvFamily(Protocol):
     """
 
   def env(self) -> HostEnv:
-    """A new environment; called in its worker.
+    """Makes a new environment; called in its worker.
 
     Raises:
-      ValueError: a package, a file or a program is missing; how to get it.
+      ValueError: a package, file or program is missing; says how to get it.
     """
 
 
 @runtime_checkable
 class NeedsServices(EnvFamily, Protocol):
-  """A family whose environments ask users or judges; they live in threads."""
+  """Family whose environments query users or judges; they run in threads."""
 
   @property
   def needs(self) -> tuple[str, ...]:
     """The names of the services, as in `c.service`."""
 
   def served(self, services: Mapping[str, Service]) -> EnvFamily:
-    """The family with these services, which are all of `needs`."""
+    """Returns the family with these services, all of `needs`."""
 
 
 @runtime_checkable
 class FiniteFamily(EnvFamily, Protocol):
-  """A family that has only the tasks of the user's files."""
+  """Family whose tasks all come from the user's files."""
 
   def sizes(self) -> Mapping[str, int]:
-    """Tasks by split, at least one in each.
+    """Returns the number of tasks by split, at least one in each.
 
     Raises:
       ValueError: there are fewer, or a file cannot be used.
@@ -192,16 +191,16 @@ class FiniteFamily(EnvFamily, Protocol):
 
 @runtime_checkable
 class ChecksSettings(EnvFamily, Protocol):
-  """A family that finds mistakes in its settings before anything is made."""
+  """Family that validates its settings before anything is built."""
 
   def check(self) -> None:
     """Raises ValueError for settings that cannot be used."""
 
 
 class EnvMaker(Protocol):
-  """The part of a family that makes environments.
+  """Part of a family that makes environments.
 
-  Its module imports nothing that a bare Python lacks.
+  Its module imports only the standard library.
   """
 
   @property
@@ -214,7 +213,7 @@ class EnvMaker(Protocol):
 
 @runtime_checkable
 class OwnProcess(EnvFamily, Protocol):
-  """A family whose environments share no process, and no package with ours."""
+  """Family whose environments run in a process with its own packages."""
 
   @property
   def python(self) -> str:
@@ -226,18 +225,18 @@ class OwnProcess(EnvFamily, Protocol):
 
 
 class ProgramRun(Protocol):
-  """A program that plays a task."""
+  """Program that plays a task."""
 
   def wait(self) -> None:
-    """Runs it to its end; raises what it raised, or that it failed."""
+    """Waits for its end; re-raises its exception or reports its failure."""
 
   def kill(self) -> None:
-    """Stops it where that can be done, from any thread."""
+    """Stops it if possible; may be called from any thread."""
 
 
 @runtime_checkable
 class PlaysPrograms(ChecksSettings, Protocol):
-  """A family whose tasks are played by programs, which call the policy."""
+  """Family whose tasks are played by programs that call the policy."""
 
   @property
   def branches(self) -> int:
@@ -250,31 +249,31 @@ class PlaysPrograms(ChecksSettings, Protocol):
   def start(
     self, task: Mapping[str, Any], seed: int, address: str, key: str
   ) -> ProgramRun:
-    """A program for a task, not yet run.
+    """Makes a program for a task, without running it.
 
     Args:
-      address: of its session; clients add /v1/...
-      key: that they show
+      address: of its session; clients append /v1/...
+      key: that clients authenticate with
     """
 
   def grade(
     self, task: Mapping[str, Any], messages: Sequence[Mapping[str, str]]
   ) -> float | None:
-    """The score in [0, 1] of a conversation; None: the program posts it.
+    """Scores a conversation in [0, 1]; None: the program posts it.
 
     Args:
-      messages: of the last call and its answer, each a 'role' and a 'content'
+      messages: of the last call and its answer, each with role and content
     """
 
 
 @runtime_checkable
 class MarksCalls(EnvFamily, Protocol):
-  """A family whose messages call tools, or act in a syntax of its own."""
+  """Family whose messages call tools or use an action syntax of its own."""
 
   def spans(self, message: str) -> 'Sequence[Interval]':
-    """The parts of a message, as `text.spans.mark` gives them.
+    """Splits a message into parts, as `text.spans.mark` does.
 
-    What is 'call' or 'argument' is what its environments take as one.
+    'call' and 'argument' mark exactly what its environments parse as such.
     """
 
 
@@ -308,17 +307,17 @@ class WithServices:
 
 
 def needs(family: EnvFamily) -> tuple[str, ...]:
-  """Names of the services that environments of a family query."""
+  """Returns the names of the services that its environments query."""
   return family.needs if isinstance(family, NeedsServices) else ()
 
 
 def sizes(family: EnvFamily) -> Mapping[str, int]:
-  """The most tasks by split; {} where there are as many as one asks for."""
+  """Returns the tasks available by split; {} if unlimited."""
   return family.sizes() if isinstance(family, FiniteFamily) else {}
 
 
 def spans(family: EnvFamily, message: str) -> 'Sequence[Interval]':
-  """The parts of a message; thought and answer where a family marks none."""
+  """Splits a message; into thought and answer if the family marks nothing."""
   if isinstance(family, MarksCalls):
     return family.spans(message)
   from agentrl.text import spans as spans_lib  # as above
@@ -329,34 +328,34 @@ def spans(family: EnvFamily, message: str) -> 'Sequence[Interval]':
 def with_services(
   family: EnvFamily, services: Mapping[str, Service]
 ) -> EnvFamily:
-  """The family, ready to make environments.
+  """Returns the family with its services, ready to make environments.
 
   Raises:
-    ValueError: it needs a service that is not there.
+    ValueError: a service that it needs is missing.
   """
   if not isinstance(family, NeedsServices):
     return family
   if lacking := [name for name in family.needs if name not in services]:
     raise ValueError(
-      f'{type(family).__name__} asks services {lacking}, which are not there;'
-      f' give it all of {family.needs}'
+      f'services of {type(family).__name__} must include all of'
+      f' {family.needs}, got none called {lacking}'
     )
   return family.served(services)
 
 
 def missing_services(family: NeedsServices) -> ValueError:
-  """Error of `NeedsServices.env` when no services were given."""
+  """Returns the error for a family that was given no services."""
   return ValueError(
-    f'environments of {type(family).__name__} ask services {family.needs}; give'
-    ' them by base.with_services(family, services)'
+    f'environments of {type(family).__name__} need services {family.needs};'
+    ' pass them with base.with_services(family, services)'
   )
 
 
 def find(name: str) -> type:
-  """The family of a name.
+  """Finds the family class of a name.
 
   Raises:
-    ValueError: there is none, no such module or class, or it is no `EnvFamily`.
+    ValueError: the name, module or class is unknown, or not an `EnvFamily`.
   """
   path = FAMILIES.get(name, name)
   module, colon, cls = path.partition(':')
@@ -365,58 +364,57 @@ def find(name: str) -> type:
 
     raise ValueError(
       f'env.name={name!r} is unknown{suggest(name, FAMILIES)}; choose'
-      f' from {sorted(FAMILIES)}, or name a family of your own as'
+      f' from {sorted(FAMILIES)}, or name your own family as'
       " 'module:Class'"
     )
   try:
     family = getattr(importlib.import_module(module), cls)
   except Exception as error:  # whatever the user's module raises
     raise ValueError(
-      f'env.name={name!r} names no family ({error}); give the module as Python'
-      ' imports it, and a class in it'
+      f"env.name must be an importable 'module:Class', got {name!r} ({error})"
     ) from error
   if wrong := _wrong(family):
-    raise ValueError(f'env.name={name!r} is no family: {wrong}')
+    raise ValueError(f'env.name={name!r} must be an EnvFamily: {wrong}')
   return family
 
 
 def _wrong(family: Any) -> str:
-  """Error text if it is no `EnvFamily`, else ''."""
+  """Returns why it is not an `EnvFamily`, else ''."""
   if not (isinstance(family, type) and dataclasses.is_dataclass(family)):
-    return 'it is no dataclass; make it a frozen dataclass of settings'
+    return 'it must be a frozen dataclass of settings'
   fields = settings(family)
   has = {*fields, *dir(family)}
   members = [x for x in vars(EnvFamily) if not x.startswith('_')]
   if lacks := [x for x in members if x not in has]:
-    return f'it lacks {lacks}, which agentrl.env.base.EnvFamily describes'
+    return f'it must have {lacks}; see agentrl.env.base.EnvFamily'
   if taken := [x for x in SET if x in fields]:
-    return f'its fields {taken} are taken by c.env; call them otherwise'
+    return f'its fields {taken} are reserved by c.env; rename them'
   if bare := [x for x in fields if fields[x] is dataclasses.MISSING]:
-    return f'its fields {bare} have no default; give each a plain value'
+    return f'its fields {bare} must have plain default values'
   return ''
 
 
 def settings(family: type) -> dict[str, Any]:
-  """The fields of a family and their defaults: what c.env holds."""
+  """Returns the settings of a family with their defaults, as in c.env."""
   return {f.name: f.default for f in dataclasses.fields(family)}
 
 
 def of(env: Mapping[str, Any]) -> EnvFamily:
-  """The family of a config's `env`. Raises ValueError for another's."""
+  """Builds the family of `c.env`; ValueError for a setting it lacks."""
   fields = {name: x for name, x in env.items() if name not in SET}
   family = find(env['name'])
   for name in sorted(fields.keys() - settings(family).keys()):
     raise ValueError(
-      f'env.name={env["name"]!r} has no setting {name!r}, which env.{name}='
-      f'{fields[name]!r:.40} sets for another; choose the environment in the'
-      f' argument of the config, as --config=NAME:env={env["name"]}'
+      f'env.{name}={fields[name]!r:.40} is not a setting of'
+      f' env.name={env["name"]!r}; choose the environment in the config'
+      f' argument, as --config=NAME:env={env["name"]}'
     )
   return family(**fields)
 
 
 def missing(package: str, extra: str) -> ValueError:
-  """Error of an environment whose package is not installed."""
+  """Returns the error for an environment whose package is missing."""
   return ValueError(
-    f'this environment needs the package {package}, which is not installed;'
-    f' run {install.command(extra)}'
+    f'this environment needs the package {package}; run'
+    f' {install.command(extra)}'
   )

@@ -1,4 +1,4 @@
-"""Answers of a session: one generation for a request and its retries."""
+"""Answers of a session: one generation per request and its retries."""
 
 import asyncio
 import time
@@ -14,9 +14,9 @@ from agentrl.rollout.engine.engine import Completion, SamplingParams
 
 
 class TokenGenerator(Protocol):
-  """What makes tokens, such as rollout.engine.driver.GeneratorDriver.
+  """Source of tokens, such as rollout.engine.driver.GeneratorDriver.
 
-  A future that is cancelled takes its request back.
+  Cancelling a future withdraws its request.
   """
 
   def submit(
@@ -25,32 +25,32 @@ class TokenGenerator(Protocol):
 
 
 class SharedReply:
-  """A call under way or answered, and how many wait for it."""
+  """Call in flight or answered, with the number of its waiters."""
 
   def __init__(self, task: 'asyncio.Task[ModelReply]'):
     self.task, self.waiting, self.began = task, 0, time.monotonic()
 
   def result(self) -> ModelReply:
-    """The reply. Raises RefusedError, also where the session has finished."""
+    """Waits for the reply; RefusedError if the session has finished."""
     if self.task.cancelled():
       raise RefusedError('the session has finished', code='session_finished')
     return self.task.result()
 
   def leave(self) -> None:
-    """Cancels the generation if nobody else waits for it."""
+    """Stops waiting; the last waiter cancels the generation."""
     if not self.waiting:
       self.task.cancel()
 
   @property
   def replays(self) -> bool:
-    """True if a retry gets this answer: it is there, or on its way."""
+    """Whether a retry can reuse this answer: it exists or is in flight."""
     if not self.task.done():
       return not self.task.cancelling()
     return not self.task.cancelled() and self.task.exception() is None
 
 
 class SessionAnswers:
-  """A session and its answers, in the thread of the server."""
+  """Session with its answers, in the server's thread."""
 
   def __init__(
     self,
@@ -59,7 +59,7 @@ class SessionAnswers:
     model: str,
     seconds: float,
   ):
-    """seconds: that an answer is there for a retry."""
+    """seconds: how long an answer is kept for retries."""
     self.session, self._generator, self._model = session, generator, model
     self._seconds = seconds
     self._answers: dict[bytes, SharedReply] = {}
@@ -69,23 +69,23 @@ class SessionAnswers:
 
   @property
   def full(self) -> bool:
-    """True if the session admits no call behind those that are read."""
+    """Whether the session will admit no further call."""
     return self.session.room <= len(self._reading)
 
   def answer(
     self, model_request: ModelRequest, digest: bytes, tries: str | None
   ) -> SharedReply:
-    """The call's own answer, or that of the request which it tries again.
+    """Returns the call's answer, shared with the request that it retries.
 
-    Clients that count their tries say so; of others the same body again is a
-    retry while the first is under way.
+    Clients may count their tries; without a count an equal body is a retry
+    while the first request is in flight.
 
     Args:
       digest: of the body
-      tries: before this one, as the client counts; None: it does not
+      tries: earlier ones, as counted by the client; None: not counted
     Raises:
-      RefusedError: the session has finished. The reply raises it where the
-        session does not admit the call.
+      RefusedError: the session has finished. The reply raises it if the
+        session rejects the call.
     """
     first = self._answers.get(digest)
     if first is not None and time.monotonic() - first.began < self._seconds:
@@ -104,13 +104,13 @@ class SessionAnswers:
     return answer
 
   def close(self) -> None:
-    """Finishes the session; what it still waits for is cancelled."""
+    """Finishes the session and cancels pending generations."""
     self.session.finished = True
     for answer in self._answers.values():
       answer.task.cancel()
 
   def _forget(self, digest: bytes, answer: SharedReply) -> None:
-    """Drops an answer that never came."""
+    """Drops an answer that was never generated."""
     if not answer.replays and self._answers.get(digest) is answer:
       del self._answers[digest]
 
@@ -143,7 +143,7 @@ class SessionAnswers:
 
 
 def _log_failure(task: asyncio.Task) -> None:
-  """Logs what went wrong, which nobody may be there to be told."""
+  """Logs a failure, since its client may have disconnected."""
   error = None if task.cancelled() else task.exception()
   if error is not None and not isinstance(error, RefusedError):
     logging.error('A call of the gateway failed: %r', error)

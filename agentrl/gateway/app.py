@@ -1,4 +1,4 @@
-"""Routes of the gateway: who may ask, how much, and how it is answered.
+"""Routes of the gateway: authentication, limits and answers.
 
 /s/<session>/v1/models                GET
 /s/<session>/v1/chat/completions      OpenAI
@@ -8,8 +8,8 @@
 /s/<session>/reward                   {"reward": 1.0, "score": 1.0,
                                        "terms": {"format": 0.5}}
 
-Without /s/<session> the first five ask a served model by its name. Where
-weights may be updated there is
+Without /s/<session> the first five address a served model by name. If weights
+may be updated there is
 
 /update_weights                       {"path": FOLDER, "version": 3}
 """
@@ -84,11 +84,11 @@ class GatewayApp:
     """Begins without sessions and models.
 
     Args:
-      key: that every client must show; '': none, see `Guard`
-      host: that is listened at
+      key: required of every client; '': none, see `Guard`
+      host: to listen on
       context: tokens of a conversation
-      update: takes weights from a folder, and their version; raises
-        ValueError; None: nobody may
+      update: loads weights from a folder, with their version; raises
+        ValueError; None: updates are refused
     """
     self._generator, self._name = generator, model
     self._guard = Guard(key, host)
@@ -117,7 +117,7 @@ class GatewayApp:
     self._served[model.name] = model
 
   async def remove(self, name: str) -> Session:
-    """Finishes a session; what it still waits for is cancelled."""
+    """Finishes a session and cancels its pending generations."""
     answers = self._sessions.pop(name)
     answers.close()
     return answers.session
@@ -125,21 +125,21 @@ class GatewayApp:
   # Requests.
 
   def _session(self, request: Request) -> SessionAnswers:
-    """Raises RefusedError for a wrong key or an unknown session."""
+    """Finds the session; RefusedError for a wrong key or an unknown one."""
     self._guard.check(request)
     name = request.path_params['session']
     answers = self._sessions.get(name)
     if answers is None:
       raise RefusedError(
-        f'there is no session {name[:80]!r}; it may have finished', status=404
+        f'session {name[:80]!r} does not exist or has finished', status=404
       )
     return answers
 
   def _model(self, body: Mapping[str, Any]) -> ServedModel:
-    """The model that a request names, or the only one.
+    """Finds the model that a request names, or the only one.
 
     Raises:
-      RefusedError: there is none of this name.
+      RefusedError: the name is unknown.
     """
     name = field(body, 'model', str, '')
     if not name and len(self._served) == 1:
@@ -147,7 +147,7 @@ class GatewayApp:
     if name not in self._served:
       there = ', '.join(self._served) or 'none; calls belong to sessions'
       raise RefusedError(
-        f'there is no model {name[:80]!r} here; there is {there}',
+        f'model must be one of {there}, got {name[:80]!r}',
         status=404,
         code='model_not_found',
       )
@@ -181,7 +181,7 @@ class GatewayApp:
     return _Answer(reward._asdict())
 
   async def _weights(self, request: Request) -> Response:
-    """Requests under way wait while weights change."""
+    """Updates weights; requests in flight wait meanwhile."""
     assert self._updates is not None
     try:
       self._guard.check(request)
@@ -224,7 +224,7 @@ class GatewayApp:
     model_request: ModelRequest,
     answer: SharedReply,
   ) -> Response:
-    """The response, once it can be given; nobody may be left to take it."""
+    """Waits for the response; the client may disconnect meanwhile."""
     gone = asyncio.create_task(_disconnected(request))
     wait = {answer.task, gone}
     answer.waiting += 1
@@ -254,7 +254,7 @@ class GatewayApp:
     model_request: ModelRequest,
     answer: SharedReply,
   ) -> AsyncIterator[bytes]:
-    """The whole reply as events, after comments while it is made."""
+    """Streams comments while generating, then the whole reply as events."""
     answer.waiting += 1
     try:
       while not answer.task.done():
@@ -287,9 +287,9 @@ async def _beside(raw: bytes, function: Callable, *args: Any) -> Any:
 def _read(
   dialect: Dialect, raw: bytes, path: str, served: bool
 ) -> tuple[Mapping[str, Any], ModelRequest, bytes]:
-  """A body as JSON and as a request, and the digest by which it is found.
+  """Parses a body into JSON, a request, and a digest to find it by.
 
-  It changes nothing, and may run in any thread.
+  Has no side effects and may run in any thread.
   """
   body = parse_body(raw)
   model_request = dialect.parse(body)
@@ -300,7 +300,7 @@ def _read(
 
 
 async def _disconnected(request: Request) -> None:
-  """Returns when the client is gone; its body was read before."""
+  """Returns when the client has disconnected; its body was read before."""
   while (await request.receive())['type'] != 'http.disconnect':
     pass
 
@@ -311,7 +311,7 @@ def _event(name: str, data: Any) -> bytes:
 
 
 class _Answer(JSONResponse):
-  """A body of JSON."""
+  """JSON response."""
 
   def render(self, content: Any) -> bytes:
     return json_text.dumps(content)

@@ -21,10 +21,10 @@ _UNSUPPORTED: dict[str, Any] = {
   'prompt_logprobs': (0,),
 }
 _UNDERSTOOD = (
-  *('messages', 'model', 'stream', 'stream_options', 'tools', 'stop'),
-  *('tool_choice', 'logprobs', 'return_token_ids', 'stop_token_ids'),
+  'messages', 'model', 'stream', 'stream_options', 'tools', 'stop',
+  'tool_choice', 'logprobs', 'return_token_ids', 'stop_token_ids',
   *_UNSUPPORTED,
-)
+)  # fmt: skip
 
 
 def parse(body: Mapping[str, Any]) -> ModelRequest:

@@ -1,9 +1,9 @@
-"""Connections that the gateway holds: authenticated ones, and the others.
+"""Connections of the gateway, authenticated or not.
 
-A connection is unauthenticated until a request on it has shown the key of the
-run. When one more of them comes than there may be, the oldest is closed, so a
-crowd that sends nothing, or no key, is in the way of itself alone: connections
-that have shown the key stay, and a client that comes with it is let in.
+A connection is unauthenticated until a request on it presents the key of the
+run. When too many of these are open, the oldest is closed, so a flood without
+the key only displaces itself: authenticated connections stay, and new clients
+with the key are let in.
 """
 
 import asyncio
@@ -12,14 +12,14 @@ from typing import Protocol
 
 
 class Connection(Protocol):
-  """A client at the other end."""
+  """Connection to a client."""
 
   @property
   def transport(self) -> asyncio.WriteTransport: ...
 
 
 class Connections:
-  """At most `most` that have shown the key, and as many others."""
+  """At most `most` authenticated connections, and `most` others."""
 
   def __init__(self, most: int):
     self._most = most
@@ -27,7 +27,7 @@ class Connections:
     self._authenticated: set[Connection] = set()
 
   def join(self, connection: Connection) -> None:
-    """Takes a new one in; the oldest of the others may have to go."""
+    """Adds a connection; may close the oldest unauthenticated one."""
     self._others[connection] = None
     if len(self._others) > self._most:
       oldest = next(iter(self._others))
@@ -35,9 +35,9 @@ class Connections:
       oldest.transport.abort()
 
   def admit(self, connection: Connection) -> bool:
-    """Notes that it has shown the key; False: so many have that it must wait.
+    """Marks it as authenticated; False: the limit is reached, it must wait.
 
-    One that was cut off meanwhile is not taken in again.
+    A connection closed in the meantime stays closed.
     """
     if connection in self._authenticated:
       return True
@@ -48,16 +48,16 @@ class Connections:
     return True
 
   def leave(self, connection: Connection) -> None:
-    """Forgets one that is closed."""
+    """Removes a closed connection."""
     self._others.pop(connection, None)
     self._authenticated.discard(connection)
 
 
 def affordable(most: int) -> int:
-  """`most`, or fewer where the process may not open enough files.
+  """Limits `most` by the number of files that the process may open.
 
-  Both kinds together take at most half of them: the rest is for the
-  run, which writes checkpoints and starts programs.
+  Both kinds together take at most half of that; the rest is for the run, which
+  writes checkpoints and starts programs.
   """
   files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
   if files == resource.RLIM_INFINITY:

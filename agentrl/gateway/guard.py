@@ -1,13 +1,13 @@
-"""Checks of who asks: a client with the key, or a program of this machine.
+"""Access checks: a client with the key, or a program of this machine.
 
-A page that is open in a browser can send requests to any address, also to one
-that this machine alone listens at. It does not know the key. Where none is
-asked for, it is told by what a browser does not let it choose:
+A web page can send requests to any address, including local ones. It does not
+know the key. Without a key, it is recognised by headers that a browser does not
+let it choose:
 
-  Host             the name it asked for, which may point here for a moment
-  Origin           the site that the page is of
-  Sec-Fetch-Site   the same, where there is no Origin
-  Content-Type     of JSON needs the consent of the server, which is not given
+  Host             the requested name, which may resolve here temporarily
+  Origin           the site of the page
+  Sec-Fetch-Site   the same, in requests without Origin
+  Content-Type     JSON needs the server's consent (CORS), which is never given
 """
 
 import hmac
@@ -26,11 +26,11 @@ class Guard:
   """Checks requests before their bodies are read."""
 
   def __init__(self, key: str, host: str):
-    """Remembers the names of this server.
+    """Stores the key and the names of this server.
 
     Args:
-      key: that clients must show; '': none
-      host: that is listened at
+      key: required of clients; '': none
+      host: to listen on
     """
     self._key, self._host = key, host.lower()
     self._anywhere = _is(host, 'is_unspecified')
@@ -41,15 +41,15 @@ class Guard:
       self._names |= {x.lower() for x in own}
 
   def check(self, request: Request) -> None:
-    """Raises RefusedError for a wrong key, a page, or too many clients."""
+    """Raises RefusedError for a wrong key, a web page, or too many clients."""
     if self._key:
       self._check_key(request)
     else:
       self._check_site(request)
     if not request.state.admit():
       raise RefusedError(
-        'the gateway has as many connections as it takes; try again, or keep'
-        ' fewer open',
+        'the gateway has reached its limit of connections; try again later or'
+        ' open fewer',
         status=503,
         code='too_many_connections',
       )
@@ -60,8 +60,8 @@ class Guard:
     given = bearer if scheme.lower() == 'bearer' else given
     if not hmac.compare_digest(given.encode(), self._key.encode()):
       raise RefusedError(
-        'the API key is not the one of this run; use the one that the program'
-        ' was started with',
+        'the API key must be the key of this run, which the program was'
+        ' started with',
         status=401,
       )
 
@@ -69,8 +69,8 @@ class Guard:
     host = request.headers.get('host', '')
     if not self._is_own(host):
       raise RefusedError(
-        f'Host must be a name of this machine without a key, got {host[:80]!r};'
-        ' ask for its address, or start the server with a key',
+        f'without a key Host must name this machine, got {host[:80]!r}; use'
+        ' its address, or start the server with a key',
         status=403,
       )
     own = {f'http://{host}'.lower(), f'https://{host}'.lower()}
@@ -84,13 +84,13 @@ class Guard:
     name = kind.partition(';')[0].strip().lower()
     if request.method == 'POST' and name != 'application/json':
       raise RefusedError(
-        'Content-Type must be application/json without a key, got'
+        'without a key Content-Type must be application/json, got'
         f' {kind[:80]!r}',
         status=415,
       )
 
   def _is_own(self, host: str) -> bool:
-    """True of a value of Host that no site can point here."""
+    """Whether no other site can make a name with this Host resolve here."""
     match = _HOST.fullmatch(host)
     if match is None:
       return False
@@ -101,7 +101,7 @@ class Guard:
 
 
 def _is(name: str, kind: str = 'version') -> bool:
-  """True of an IP address, of a kind."""
+  """Whether a host is an IP address of a kind."""
   try:
     return bool(getattr(ipaddress.ip_address(name), kind))
   except ValueError:
@@ -110,7 +110,7 @@ def _is(name: str, kind: str = 'version') -> bool:
 
 def _of_page(field: str, value: str) -> RefusedError:
   return RefusedError(
-    f'{field} must be of this server without a key, got {value[:80]!r}; pages'
-    ' of other sites are not answered',
+    f'without a key {field} must be this server, got {value[:80]!r}; pages of'
+    ' other sites are refused',
     status=403,
   )

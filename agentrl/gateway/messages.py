@@ -16,8 +16,14 @@ _UNSUPPORTED: dict[str, Any] = {
 }
 _FORMAT: dict[str, Any] = {'output_config.format': ()}
 _UNDERSTOOD = (
-  *('messages', 'model', 'stream', 'system', 'tools', 'stop_sequences'),
-  *('tool_choice', *_UNSUPPORTED),
+  'messages',
+  'model',
+  'stream',
+  'system',
+  'tools',
+  'stop_sequences',
+  'tool_choice',
+  *_UNSUPPORTED,
 )
 _ERRORS = {
   401: 'authentication_error',
@@ -76,8 +82,9 @@ def _messages(x: Mapping[str, Any], where: str) -> list[ChatMessage]:
     kind = block.get('type') if isinstance(block, dict) else None
     if kind == 'tool_use' and role == 'assistant':
       arguments = block.get('input', {})
-      use = block.get('id'), block.get('name'), arguments, where
-      calls.append(lib.tool_use(*use))
+      calls.append(
+        lib.tool_use(block.get('id'), block.get('name'), arguments, where)
+      )
     elif kind == 'tool_result' and role == 'user':
       text = lib.text_of(block.get('content'), f'{where}.content')
       answers = lib.field(block, 'tool_use_id', str, '')

@@ -1,7 +1,7 @@
-"""Requests and replies of the gateway, whatever dialect they came in.
+"""Requests and replies of the gateway, independent of the dialect.
 
-Bodies are plain JSON: what is understood is checked here with one sentence for
-every mistake, what cannot be done is refused by name, and all else is counted.
+Bodies are plain JSON: known fields are checked here, with one sentence per
+mistake; unsupported ones are refused by name, and all others are counted.
 """
 
 import json
@@ -33,7 +33,7 @@ _NAME = re.compile(r'[\w.:-]{1,128}')
 
 
 class RefusedError(Exception):
-  """A request that is not done, and why, in one sentence."""
+  """Refused request, with the reason in one sentence."""
 
   def __init__(self, text: str, *, status: int = 400, code: str = ''):
     super().__init__(text)
@@ -55,7 +55,7 @@ _CODES = {
 
 
 class ModelRequest(NamedTuple):
-  """A call of the model. Of messages and tokens one is there."""
+  """Call of the model, with either messages or tokens."""
 
   messages: Sequence[ChatMessage] = ()
   tools: Sequence[ToolDescription] = ()
@@ -75,7 +75,7 @@ class ModelRequest(NamedTuple):
 
 
 class ModelReply(NamedTuple):
-  """A message of the model."""
+  """Message of the model."""
 
   id: str
   created: int  # seconds
@@ -89,7 +89,7 @@ class ModelReply(NamedTuple):
 
   @property
   def message(self) -> ChatMessage:
-    """As the client will repeat it."""
+    """The message as the client will repeat it."""
     return ChatMessage('assistant', self.text, tuple(self.calls))
 
 
@@ -97,31 +97,31 @@ Event = tuple[str, Mapping[str, Any]]  # its name, '' for none, and its data
 
 
 class Dialect(Protocol):
-  """One way to write requests, replies and errors."""
+  """Wire format of requests, replies and errors."""
 
   def parse(self, body: Mapping[str, Any]) -> ModelRequest:
-    """Raises RefusedError, one sentence, for what cannot be done."""
+    """Parses a body; RefusedError, one sentence, for unsupported ones."""
 
   def reply(self, request: ModelRequest, reply: ModelReply) -> dict[str, Any]:
-    """The body of a whole reply."""
+    """Renders a whole reply."""
 
   def error(self, error: RefusedError) -> dict[str, Any]:
-    """The body of a refusal."""
+    """Renders a refusal."""
 
 
 @runtime_checkable
 class StreamingDialect(Dialect, Protocol):
-  """A dialect whose requests may ask for a stream."""
+  """Dialect whose requests may ask for a stream."""
 
   def events(self, request: ModelRequest, reply: ModelReply) -> list[Event]:
-    """The reply as a stream."""
+    """Renders the reply as a stream."""
 
 
 def parse_body(raw: bytes) -> dict[str, Any]:
-  """The JSON object of a body.
+  """Parses the JSON object of a body.
 
   Raises:
-    RefusedError: it is not one, or beyond the limits of `json_text`.
+    RefusedError: it is not an object, or exceeds the limits of `json_text`.
   """
   try:
     body = json_text.loads(raw)
@@ -133,7 +133,7 @@ def parse_body(raw: bytes) -> dict[str, Any]:
 
 
 def field(body: Mapping[str, Any], name: str, kind: Any, default: Any) -> Any:
-  """A field of a type; null is as if it was left out.
+  """Reads a field of a type; null counts as missing.
 
   Raises:
     RefusedError: it is of another type.
@@ -143,7 +143,7 @@ def field(body: Mapping[str, Any], name: str, kind: Any, default: Any) -> Any:
     return default
   if not isinstance(value, kind) or (kind is int and value is True):
     raise RefusedError(
-      f'{name} is of type {type(value).__name__}, not {_kind_name(kind)}'
+      f'{name} must be {_kind_name(kind)}, got {type(value).__name__}'
     )
   return value
 
@@ -151,14 +151,23 @@ def field(body: Mapping[str, Any], name: str, kind: Any, default: Any) -> Any:
 def _kind_name(kind: Any) -> str:
   if isinstance(kind, tuple):
     return ' or '.join(map(_kind_name, kind))
-  names = {dict: 'object', list: 'array', str: 'string', bool: 'boolean'}
-  return names.get(kind, kind.__name__)
+  return _KINDS.get(kind, kind.__name__)
+
+
+_KINDS = {
+  dict: 'an object',
+  list: 'an array',
+  str: 'a string',
+  bool: 'a boolean',
+  int: 'an integer',
+  float: 'a number',
+}
 
 
 def objects(
   body: Mapping[str, Any], name: str, most: int = MESSAGES
 ) -> list[dict[str, Any]]:
-  """A list of objects; [] if there is none."""
+  """Reads a list of objects; [] if it is missing."""
   several = field(body, name, list, [])
   if len(several) > most:
     raise RefusedError(
@@ -166,15 +175,15 @@ def objects(
     )
   for i, x in enumerate(several):
     if not isinstance(x, dict):
-      raise RefusedError(f'{name}[{i}] is no object; send one')
+      raise RefusedError(f'{name}[{i}] must be an object')
   return several
 
 
 def refuse(body: Mapping[str, Any], names: Mapping[str, Sequence[Any]]) -> None:
-  """Raises RefusedError for a field with a value that cannot be done.
+  """Raises RefusedError for a field with an unsupported value.
 
   Args:
-    names: of the fields, each with the values that change nothing
+    names: of the fields, each with the values that have no effect
   """
   for name, allowed in names.items():
     value = body.get(name)
@@ -186,27 +195,27 @@ def refuse(body: Mapping[str, Any], names: Mapping[str, Sequence[Any]]) -> None:
 
 
 def ignored(body: Mapping[str, Any], understood: Iterable[str]) -> list[str]:
-  """Fields of the body that change nothing."""
+  """Lists the fields of the body that have no effect."""
   return [x for x in body if x not in {*understood}]
 
 
 def sampling_fields(body: Mapping[str, Any]) -> dict[str, Any]:
-  """What the body says of how to sample."""
+  """Selects the sampling fields of the body."""
   return {x: body[x] for x in SAMPLING if body.get(x) is not None}
 
 
 def text_of(content: Any, where: str) -> str:
-  """Text of a content: a string, or parts that are text.
+  """Reads a content: a string, or parts that are text.
 
   Raises:
-    RefusedError: a part is none.
+    RefusedError: a part is not text.
   """
   if content is None:
     return ''
   if isinstance(content, str):
     return content
   if not isinstance(content, list):
-    raise RefusedError(f'{where} is neither a string nor an array of parts')
+    raise RefusedError(f'{where} must be a string or an array of parts')
   return ''.join(_text_part(part, where) for part in content)
 
 
@@ -214,27 +223,26 @@ def _text_part(part: Any, where: str) -> str:
   kind = part.get('type') if isinstance(part, dict) else None
   if kind not in TEXT_PARTS:
     raise RefusedError(
-      f'{where} holds a part of type {json.dumps(kind)[:40]}, which is not'
-      ' supported here; only text is',
+      f'parts of {where} must be text, got type {json.dumps(kind)[:40]}',
       code='unsupported_content',
     )
   text = part.get('text')
   if not isinstance(text, str):
-    raise RefusedError(f'{where} holds a part of text without a text')
+    raise RefusedError(f'text parts of {where} must have a string as text')
   return text
 
 
 def tool_of(
   name: Any, description: Any, schema: Any, where: str
 ) -> ToolDescription:
-  """The description of a tool.
+  """Reads the description of a tool.
 
   Raises:
-    RefusedError: without a name, or of other types.
+    RefusedError: the name is missing, or a field has a wrong type.
   """
   if not isinstance(name, str) or not _NAME.fullmatch(name):
     raise RefusedError(
-      f'{where} has no name of letters, digits and ._:-, at most 128 of them'
+      f'{where} must have a name of at most 128 letters, digits and ._:-'
     )
   if not isinstance(description, str | None) or not isinstance(
     schema, dict | None
@@ -263,24 +271,24 @@ def tool_of(
 
 
 def tools_of(tools: Sequence[ToolDescription]) -> Sequence[ToolDescription]:
-  """The tools. Raises RefusedError for too many, or two of one name."""
+  """Checks the tools; RefusedError for too many, or duplicate names."""
   names = {x.name for x in tools}
   if len(tools) > TOOLS or len(names) < len(tools):
     raise RefusedError(
-      f'tools has {len(tools)} entries of {len(names)} names; send at most'
-      f' {TOOLS}, each with a name of its own'
+      f'tools must be at most {TOOLS} with distinct names, got {len(tools)}'
+      f' with {len(names)} names'
     )
   return tools
 
 
 def tool_use(id: Any, name: Any, arguments: Any, where: str) -> ToolUse:
-  """A call that a client repeats; its arguments as canonical JSON.
+  """Reads a call that a client repeats; its arguments as canonical JSON.
 
   Args:
-    arguments: JSON as text, or what it says
+    arguments: JSON text, or its parsed value
   """
   if not isinstance(name, str) or not isinstance(id, str):
-    raise RefusedError(f'{where} has a call without an id or a name')
+    raise RefusedError(f'a call in {where} must have an id and a name')
   if isinstance(arguments, str):
     try:
       arguments = json_text.loads(arguments)
@@ -290,7 +298,7 @@ def tool_use(id: Any, name: Any, arguments: Any, where: str) -> ToolUse:
 
 
 def token_ids(body: Mapping[str, Any], name: str) -> list[int]:
-  """A list of token ids; [] if there is none. Raises RefusedError."""
+  """Reads a list of token ids; [] if missing. Raises RefusedError."""
   ids = field(body, name, list, [])
   if any(type(i) is not int or not 0 <= i < 2**31 for i in ids):
     raise RefusedError(f'{name} must be an array of token ids')
@@ -298,7 +306,7 @@ def token_ids(body: Mapping[str, Any], name: str) -> list[int]:
 
 
 def stops_of(stop: Any, name: str) -> Sequence[str]:
-  """Texts that end a message. Raises RefusedError for what are none."""
+  """Reads the stop strings. Raises RefusedError for other values."""
   stops = [stop] if isinstance(stop, str) else (stop or [])
   fits = isinstance(stops, list) and all(isinstance(x, str) for x in stops)
   if not fits or len(stops) > STOPS or any(len(x) > STOP_LENGTH for x in stops):

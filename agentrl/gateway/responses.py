@@ -1,4 +1,4 @@
-"""Dialect of OpenAI's responses, without what a server would remember."""
+"""Dialect of OpenAI's responses API, without server-side state."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,9 +15,9 @@ _UNSUPPORTED: dict[str, Any] = {
   'prompt': (),
 }
 _UNDERSTOOD = (
-  *('input', 'instructions', 'model', 'stream', 'text', 'tools'),
-  *('tool_choice', 'store', 'include', *_UNSUPPORTED),
-)
+  'input', 'instructions', 'model', 'stream', 'text', 'tools',
+  'tool_choice', 'store', 'include', *_UNSUPPORTED,
+)  # fmt: skip
 _ROLES = ('system', 'developer', 'user', 'assistant')
 
 error = chat.error
@@ -54,8 +54,8 @@ _PLAIN = {'type': 'text'}
 def _tool(x: Mapping[str, Any], where: str):
   if x.get('type') != 'function':
     raise lib.RefusedError(
-      f'{where} is of type {str(x.get("type"))[:40]!r}, which runs on another'
-      ' server and is not supported here; only functions are',
+      f"{where} must be of type 'function', got {str(x.get('type'))[:40]!r},"
+      ' which runs on another server',
       code='unsupported_tool',
     )
   return lib.tool_of(
@@ -64,25 +64,33 @@ def _tool(x: Mapping[str, Any], where: str):
 
 
 def _item(x: Mapping[str, Any], where: str) -> list[ChatMessage]:
-  """An item of the input; those of one message of the agent are joined later.
+  """Reads an item of the input; parts of one message are joined later.
 
-  A message and the calls in it come as several items.
+  A message and its calls arrive as several items.
   """
   kind = x.get('type', 'message')
   if kind == 'reasoning':
     return []
   if kind == 'function_call':
-    use = x.get('call_id'), x.get('name'), x.get('arguments', '{}'), where
-    return [ChatMessage('assistant', '', (lib.tool_use(*use),))]
+    return [
+      ChatMessage(
+        'assistant',
+        '',
+        (
+          lib.tool_use(
+            x.get('call_id'), x.get('name'), x.get('arguments', '{}'), where
+          ),
+        ),
+      )
+    ]
   if kind == 'function_call_output':
     text = lib.text_of(x.get('output'), f'{where}.output')
     answers = lib.field(x, 'call_id', str, '')
     return [ChatMessage('tool', text, answers=answers)]
   if kind != 'message' or x.get('role') not in _ROLES:
     raise lib.RefusedError(
-      f'{where} is of type {str(kind)[:40]!r} and role'
-      f' {str(x.get("role"))[:40]!r}, which are not supported here; send'
-      ' messages, function calls and their outputs',
+      f'{where} must be a message, a function call or its output, got type'
+      f' {str(kind)[:40]!r} and role {str(x.get("role"))[:40]!r}',
       code='unsupported_content',
     )
   role = 'system' if x['role'] == 'developer' else x['role']
@@ -90,7 +98,7 @@ def _item(x: Mapping[str, Any], where: str) -> list[ChatMessage]:
 
 
 def _output(reply: ModelReply) -> list[dict[str, Any]]:
-  """Items of the output: a message if there is text, then calls."""
+  """Renders the output: a message if there is text, then calls."""
   items: list[dict[str, Any]] = []
   if reply.text or not reply.calls:
     part = {'type': 'output_text', 'text': reply.text, 'annotations': []}

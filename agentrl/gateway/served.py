@@ -1,9 +1,9 @@
 """Models at routes without a session, such as /v1/chat/completions.
 
-A client sends its whole conversation with every request. One that goes on from
-a message which was sampled here belongs to that message's session, so that what
-was sampled is read again token by token; any other request begins a session.
-How a message is sampled is the client's to say, within the model's limits.
+A client sends its whole conversation with every request. A conversation that
+continues a message sampled here joins that message's session, so the sampled
+tokens are reused exactly; any other request begins a session. The client sets
+the sampling parameters, within the model's limits.
 """
 
 import secrets
@@ -32,7 +32,7 @@ _HOTTEST = 100.0
 
 
 class ServedModel:
-  """A model and the conversations that it had, all in one thread."""
+  """Model with its conversations, all in one thread."""
 
   def __init__(
     self,
@@ -49,11 +49,11 @@ class ServedModel:
     """Begins without conversations.
 
     Args:
-      name: by which clients ask for it
-      message: tokens of a message at most, and where a client names none
+      name: that clients request
+      message: most tokens of a message, and the default
       context: tokens of a prompt with its message
-      keep: messages that conversations can go on from, the newest
-      seconds: that an answer is there for a retry
+      keep: number of newest messages that conversations can continue
+      seconds: how long an answer is kept for retries
     """
     self.name, self.context = name, context
     self.generator, self._seconds, self._keep = generator, seconds, keep
@@ -66,9 +66,9 @@ class ServedModel:
   def answer(
     self, model_request: ModelRequest, digest: bytes, tries: str | None
   ) -> SharedReply:
-    """The answer to a request; see `SessionAnswers.answer`.
+    """Answers a request; see `SessionAnswers.answer`.
 
-    Without a count of tries an equal body is a request of its own: clients
+    Without a count of tries an equal body is a new request, since clients
     sample a conversation several times.
     """
     prefixes = model_request.prefixes
@@ -88,7 +88,7 @@ class ServedModel:
   def _find(
     self, digest: bytes, prefixes: Sequence[tuple[bytes, bool]]
   ) -> SessionAnswers | None:
-    """The session of a retry, else of the longest conversation before."""
+    """Finds the session of a retry, else of the longest known prefix."""
     keys = [digest]
     keys += [key for key, own in reversed(prefixes) if own]
     answers = (self._sessions.get(key) for key in keys)
@@ -111,7 +111,7 @@ def client_sampling(message: int) -> Sampling:
   """Samples as the client asks.
 
   Args:
-    message: tokens at most, and where a client names no number
+    message: most tokens of a message, and the default
   """
 
   def how(number: int, requested: Mapping[str, Any]) -> SamplingParams:
@@ -136,21 +136,22 @@ def _number(
   high,
   kind: type = int,
 ) -> Any:
-  """A number of the client. Raises RefusedError for what is none."""
+  """Reads a number of the request. Raises RefusedError for other values."""
   value = requested.get(name, default)
   fits = isinstance(value, int | float) and not isinstance(value, bool)
   if not fits or not low <= value <= high or kind(value) != value:
     raise RefusedError(
-      f'{name}={str(value)[:40]} is no {_KINDS[kind]} from {low} to {high}'
+      f'{name} must be {_KINDS[kind]} from {low} to {high}, got'
+      f' {str(value)[:40]}'
     )
   return kind(value)
 
 
-_KINDS = {int: 'integer', float: 'number'}
+_KINDS = {int: 'an integer', float: 'a number'}
 
 
 def prefixes(request: ModelRequest) -> list[tuple[bytes, bool]]:
-  """Digests of the conversation to each message; True: the agent wrote it."""
+  """Digests every prefix of the conversation; True: ends with the agent."""
   whole = list(joined(request.messages))
   _, *keys = digests(request.tools, whole)
   return [(k, x.role == AGENT) for k, x in zip(keys, whole, strict=True)]

@@ -73,8 +73,7 @@ class Gateway:
     family = socket.AF_INET6 if ':' in host else socket.AF_INET
     # A socket that does not say it is TCP keeps Nagle's algorithm in asyncio,
     # which holds every reply for 40 ms.
-    kind = family, socket.SOCK_STREAM, socket.IPPROTO_TCP
-    self._socket = socket.socket(*kind)
+    self._socket = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     self._socket.bind((host, port))
     self._host, self.port = host, self._socket.getsockname()[1]

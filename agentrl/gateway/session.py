@@ -1,8 +1,7 @@
 """Session of the gateway: one attempt of a program, as a tree of calls.
 
-How a message is sampled is the attempt's: key of its number, temperature,
-limits. What a session may not do any more is refused with a sentence that no
-client tries again.
+The attempt fixes how messages are sampled: key by number, temperature, limits.
+What a session no longer allows is refused in a way that clients do not retry.
 """
 
 import time
@@ -37,7 +36,7 @@ _PART = 1 << 16  # characters
 
 
 class SessionLimits(NamedTuple):
-  """Limits of a session, and how its messages are sampled."""
+  """Limits and sampling parameters of a session."""
 
   calls: int  # of the model
   message: int  # tokens of a message with its end of turn
@@ -50,10 +49,10 @@ class SessionLimits(NamedTuple):
 
 
 def attempt_sampling(limits: SessionLimits, keys: np.ndarray) -> Sampling:
-  """Samples as the attempt says, whatever clients ask for.
+  """Samples with the attempt's parameters, whatever clients ask for.
 
   Args:
-    keys: [calls, 2] u32, of the messages by their number
+    keys: [calls, 2] u32, of the messages by number
   """
 
   def how(number: int, requested: Mapping[str, Any]) -> SamplingParams:
@@ -70,7 +69,7 @@ def attempt_sampling(limits: SessionLimits, keys: np.ndarray) -> Sampling:
 
 
 class PendingCall(NamedTuple):
-  """A call that was admitted."""
+  """Admitted call."""
 
   number: int
   prompt: CallPrompt
@@ -80,7 +79,7 @@ class PendingCall(NamedTuple):
 
 
 class Session:
-  """Calls, reward and counts; all of it in one thread."""
+  """Calls, reward and counts of an attempt, all in one thread."""
 
   def __init__(
     self,
@@ -93,7 +92,7 @@ class Session:
     """Begins without calls.
 
     Args:
-      given: messages that are repeated, by their number
+      given: number -> a message to repeat, or None
     """
     self.graph = MessageGraph(talk, format)
     self.completions: dict[int, Completion] = {}  # by number
@@ -108,12 +107,12 @@ class Session:
 
   @property
   def room(self) -> int:
-    """Calls that it may still admit."""
+    """Number of calls that it may still admit."""
     made = len(self.graph.calls)
     return 0 if self.finished else max(0, self._limits.calls - made)
 
   def read(self, request: ModelRequest) -> CallPrompt:
-    """The tokens of a request; changes nothing, and may run in any thread.
+    """Encodes a request; has no side effects and may run in any thread.
 
     Raises:
       RefusedError: as `begin`.
@@ -129,8 +128,8 @@ class Session:
     Args:
       prompt: the tokens of the request, as `read` gave them
     Raises:
-      RefusedError: the session has finished, the call is over a limit, or the
-        conversation cannot be put into words.
+      RefusedError: the session has finished, a limit is exceeded, or the
+        conversation cannot be rendered.
     """
     self._check_room()
     limits, prompt = self._limits, prompt or self._prompt(request)
@@ -144,8 +143,8 @@ class Session:
       self.graph.drop(number)
       raise self._over(
         Status.TOKEN_LIMIT,
-        f'this branch of {size} tokens and the others of the session are more'
-        f' than the {limits.row} that it may have together',
+        f'all branches of the session must have at most {limits.row} tokens'
+        f' together, and this one of {size} exceeds it',
         'context_length_exceeded',
       )
     self.counts['calls'] += 1
@@ -156,12 +155,12 @@ class Session:
     return PendingCall(number, prompt, how, request, self._given(number))
 
   def leave(self) -> None:
-    """Counts a call that nobody waits for before it is admitted."""
+    """Counts a call abandoned before it was admitted."""
     if not self.finished:
       self.counts.update(('calls', 'cancelled'))
 
   def drop(self, call: PendingCall) -> None:
-    """Takes a call back that nobody waits for."""
+    """Withdraws an abandoned call."""
     if not self.finished:
       self.graph.drop(call.number)
       self.counts['cancelled'] += 1
@@ -169,7 +168,7 @@ class Session:
   def end(
     self, call: PendingCall, completion: Completion, model: str
   ) -> ModelReply:
-    """Ends a call with what was sampled.
+    """Ends a call with its sampled message.
 
     Raises:
       RefusedError: the session has finished.
@@ -200,14 +199,14 @@ class Session:
     """Takes the reward of the session; the first valid one counts.
 
     Raises:
-      RefusedError: it is none, or there is one already.
+      RefusedError: it is invalid, or the session already has one.
     """
     reward = reward_of(body)
     if self.finished:
       raise RefusedError('the session has finished', code='session_finished')
     if self.reward is not None:
       raise RefusedError(
-        f'the session has its reward already, {self.reward.reward:g}; the first'
+        f'the session already has a reward, {self.reward.reward:g}; the first'
         ' one counts',
         status=409,
       )
@@ -227,7 +226,7 @@ class Session:
   def _text(
     self, ids: Sequence[int], request: ModelRequest
   ) -> tuple[str, str | int | None]:
-    """The text of a message, and what of the request ended it."""
+    """Decodes a message; returns its text and the stop that ended it."""
     text = chat_format.content(self._words, ids)
     places = [(at, x) for x in request.stops if (at := text.find(x)) >= 0]
     if places:
@@ -244,8 +243,8 @@ class Session:
         raise self._too_long(f'{size} tokens', self._limits.message)
       if max(request.tokens) >= self._words.vocab_size:
         raise RefusedError(
-          f'token id {max(request.tokens)} is not in [0,'
-          f' {self._words.vocab_size}), the vocabulary of the model'
+          f'token ids must be in [0, {self._words.vocab_size}), the vocabulary'
+          f' of the model, got {max(request.tokens)}'
         )
       return self.graph.prompt_of_tokens(request.tokens)
     count, context = len(request.messages), self._limits.context
@@ -265,7 +264,7 @@ class Session:
       raise RefusedError(str(error)) from error
 
   def _least(self, texts: Sequence[str]) -> int:
-    """Tokens that the texts have at the least; no more once they are many."""
+    """Returns a lower bound on the tokens of the texts; stops when large."""
     count = 0
     for text in texts:
       for at in range(0, len(text), _PART):
@@ -278,8 +277,8 @@ class Session:
   def _too_long(self, size: str, message: int) -> RefusedError:
     return self._over(
       Status.TOKEN_LIMIT,
-      f'a prompt of {size} leaves no room for a message of {message} in a'
-      f' context of {self._limits.context} tokens',
+      f'prompt and message must fit into a context of {self._limits.context}'
+      f' tokens, got {size} and {message}',
       'context_length_exceeded',
     )
 
@@ -288,9 +287,9 @@ class Session:
     return RefusedError(text, code=code)
 
   def _stop(self, request: ModelRequest, stop: Stop | None) -> Stop | None:
-    """Where a message ends: by `stop`, or by the first of the request's.
+    """Combines `stop` with the request's stop strings; the first one wins.
 
-    The token that completes a text stays in the row.
+    The token that completes a stop string stays in the row.
     """
     stops = [stop] if stop else []
     if request.stops:
@@ -305,7 +304,7 @@ class Session:
 
 
 def _texts(request: ModelRequest) -> Iterator[str]:
-  """All that is put into words."""
+  """Yields all texts that are tokenized."""
   for message in request.messages:
     yield message.text
     for call in message.calls:
@@ -317,12 +316,12 @@ def _texts(request: ModelRequest) -> Iterator[str]:
 def read_calls(
   text: str, format: Format, tools: Sequence[ToolDescription], number: int
 ) -> tuple[str, list[ToolUse]]:
-  """A message as the text around its calls, and its calls with ids.
+  """Splits a message into the text around its calls and calls with ids.
 
-  Calls that cannot be read stay in the text.
+  Unreadable calls stay in the text.
 
   Args:
-    number: of the message, from which ids are made
+    number: of the message, from which ids are derived
   """
   places = format.locate(text, tools) if tools else []
   uses, rest, at = [], [], 0

@@ -32,7 +32,7 @@ _STRAIGHT = str.maketrans('“”„', '"""')
 
 @dataclasses.dataclass(frozen=True)
 class PerQuestion(Tuple):
-  """Nothing, or a value for each question beside it."""
+  """Empty, or one value per question."""
 
   like: str = 'questions'
 
@@ -46,7 +46,7 @@ class PerQuestion(Tuple):
 
 @dataclasses.dataclass(frozen=True)
 class QuestionWeights(PerQuestion):
-  """Weights of questions, of which one is positive."""
+  """Weights of questions, at least one of them positive."""
 
   of: Domain = NOT_NEGATIVE
 
@@ -58,7 +58,7 @@ class QuestionWeights(PerQuestion):
 
 @dataclasses.dataclass(frozen=True)
 class Earlier(PerQuestion):
-  """For each question the index of one before it, or -1."""
+  """Index of an earlier question for each question, or -1."""
 
   of: Domain = _INDEX
 
@@ -79,7 +79,7 @@ After = Annotated[tuple[int, ...], Earlier()]
 
 
 class Criterion(NamedTuple):
-  """An item of a list."""
+  """Item of a list."""
 
   question: str
   weight: float = 1.0
@@ -87,10 +87,10 @@ class Criterion(NamedTuple):
 
   @classmethod
   def read(cls, value: Any) -> 'Criterion':
-    """The criterion of a task: a text, or a mapping of these fields.
+    """Reads a criterion: a string, or a mapping of these fields.
 
     Raises:
-      TypeError, ValueError: it is neither, or a field is wrong.
+      TypeError, ValueError: it is neither, or a field is invalid.
     """
     made = cls(value) if isinstance(value, str) else cls(**value)
     Text(empty=False).check('question', made.question)
@@ -106,10 +106,10 @@ def criteria(
   weights: tuple[float, ...],
   after: tuple[int, ...],
 ) -> list[Criterion]:
-  """The list of the config, or, where it is empty, of the task.
+  """Returns the list of the config or, if that is empty, of the task.
 
   Raises:
-    JudgeFault: neither has one, or the task's cannot be read.
+    JudgeFault: both are empty, or the task's is invalid.
   """
   if questions:
     n = len(questions)
@@ -119,19 +119,19 @@ def criteria(
   try:
     given = item.task[field]
     if isinstance(given, str):
-      raise TypeError('it is a text, not a list of them')
+      raise TypeError('it must be a list, got a string')
     made = [Criterion.read(x) for x in given]
   except (KeyError, TypeError, ValueError, OverflowError) as error:
     raise JudgeFault(
-      f'the task has no {field} that can be read: {error!r:.80}'
+      f'the task must have a valid {field}: {error!r:.80}'
     ) from error
   if not made or any(x.after >= i for i, x in enumerate(made)):
-    raise JudgeFault(f'the {field} of the task is empty, or out of order')
+    raise JudgeFault(f'the {field} of the task is empty or out of order')
   return made
 
 
 def weighed(met: list[float], items: list[Criterion]) -> float:
-  """S = Σ w_k m_k / Σ w_k, m_k = 0 where the item it comes after has m = 0."""
+  """Computes S = Σ w_k m_k / Σ w_k, m_k = 0 if its prerequisite has m = 0."""
   counted: list[float] = []
   for x, item in zip(met, items, strict=True):
     holds = item.after == NONE or counted[item.after] > 0
@@ -160,23 +160,22 @@ def checklist(
   field: Named = 'checklist',
   window: Window = 0,
 ) -> float:
-  """S = Σ w_k m_k / Σ w_k,  m_k = yes_k m_{after(k)}
+  """Scores S = Σ w_k m_k / Σ w_k,  m_k = yes_k m_{after(k)}
 
-  Yes/no items with weights and dependencies, as in CM2 (arXiv 2602.12268); one
-  question of all of them, and a numbered line for each. An answer that leaves
-  one out is none.
+  Yes/no items with weights and dependencies, as in CM2 (arXiv 2602.12268). One
+  prompt asks about all of them, with a numbered line for each. An answer that
+  misses one is invalid.
 
   Args:
     term, unit, service, window: as of `number`
-    questions: of the items; (): those of the task
+    questions: of the items; (): the task's
     weights: w of each; (): 1
-    after: index of the item before it that has to be met too, -1: none; ():
-      none
-    field: of the task that holds them: texts, or mappings with question,
+    after: index of an earlier item that must be met too, or -1; (): all -1
+    field: of the task that holds them: strings, or mappings with question,
       weight and after
   """
   items = criteria(x.item, field, questions, weights, after)
-  form = 'Answer with a line for each, such as "1: yes" or "2: no".'
+  form = 'Answer with one line each, such as "1: yes" or "2: no".'
   text = x.ask(f'{conversation(x.item, window)}\n\n{_listed(items)}\n{form}')
   given = answers.numbered(text, len(items))
   return weighed([float(answers.yes_or_no(label)) for label in given], items)
@@ -194,21 +193,21 @@ def rubric(
   field: Named = 'rubric',
   window: Window = 0,
 ) -> float:
-  """S = Σ w_k p_k / Σ w_k,  p_k in [0, 1] with a quote as evidence
+  """Scores S = Σ w_k p_k / Σ w_k,  p_k in [0, 1] with a quote as evidence
 
-  Graded criteria (SWE-TRACE's rubrics). What earns points has to be quoted: an
-  answer that quotes what does not stand in the conversation is none.
+  Graded criteria (SWE-TRACE's rubrics). Points need a quote; an answer with a
+  quote that is not in the conversation is invalid.
 
   Args:
     term, unit, service, window: as of `number`
-    questions: of the criteria; (): those of the task
+    questions: of the criteria; (): the task's
     weights: w of each; (): 1
     field: of the task that holds them
   """
   items = criteria(x.item, field, questions, weights, ())
   form = (
-    'Answer with a line for each: points from 0 to 1 and, above 0, what of the'
-    " conversation shows it, such as '1: 0.5 \"quote\"' or '2: 0'."
+    'Answer with one line each: points from 0 to 1 and, above 0, a quote from'
+    " the conversation as evidence, such as '1: 0.5 \"quote\"' or '2: 0'."
   )
   text = x.ask(f'{conversation(x.item, window)}\n\n{_listed(items)}\n{form}')
   talk = [_plain(m.content) for m in transcript(x.item, window=window)]
@@ -217,19 +216,20 @@ def rubric(
     value, quote = _quoted(given)
     if value > 0 and not (quote and any(quote in message for message in talk)):
       raise JudgeFault(
-        f'the judge quotes {quote[:80]!r} for criterion {i}, which nobody wrote'
+        'quotes must be in the conversation, got'
+        f' {quote[:80]!r} for criterion {i}'
       )
     points.append(value)
   return weighed(points, items)
 
 
 def _plain(text: str) -> str:
-  """The text as it is compared: quotation marks and white space alike."""
+  """Normalizes quotation marks and white space for comparison."""
   return ' '.join(text.translate(_STRAIGHT).split())
 
 
 def _quoted(text: str) -> tuple[float, str]:
-  """Points, the first word or 'x out of 1', and the quote behind them."""
+  """Parses points, the first word or 'x out of 1', and the quote after."""
   points, _, rest = _plain(text).partition('"')
   points = points.rstrip(' -–—:,')
   quote, mark, end = rest.rpartition('"')
@@ -247,20 +247,20 @@ def milestones(
   questions: Questions = (),
   field: Named = 'milestones',
 ) -> list[float]:
-  """x_k = |milestones first reached in turn k| / M
+  """Scores x_k = |milestones first reached in turn k| / M
 
-  Summed over the first turns it is the share reached by then, which never
-  falls: each pays once (MiRA, arXiv 2603.19685, whose verifier is a model).
+  The sum over the first turns is the share reached by then; each milestone pays
+  once (MiRA, arXiv 2603.19685, whose verifier is a model).
 
   Args:
     term, service: as of `number`
-    questions: the milestones; (): those of the task
+    questions: the milestones; (): the task's
     field: of the task that holds them
   """
   items = criteria(x.item, field, questions, (), ())
   form = (
-    'In which message of the assistant is each first reached? Answer with a'
-    ' line for each, such as "1: 3" or "2: never".'
+    'In which assistant message is each first reached? Answer with one line'
+    ' each, such as "1: 3" or "2: never".'
   )
   text = x.ask(f'{numbered_conversation(x.item)}\n\n{_listed(items)}\n{form}')
   out = [0.0] * len(x.item.turns)

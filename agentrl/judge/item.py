@@ -4,17 +4,17 @@ A judge, registered in the slot 'judge', is a function
 
   (x: JudgeInputs, *, hp) -> score
 
-that is pure but for the answers of its service. `c.judge` names judges; the
-term that each fills is its hyper-parameter `term`. Scores of a judge that has
-a scale are in [0, 1]. A judge is asked about each of
+that is pure but for the answers of its service. `c.judge` names judges; each
+fills the term named by its hyper-parameter `term`. Scores on a scale are in
+[0, 1]. A judge is asked about each of
 
   'turn'        one Item; the score is the turn's
-  'trajectory'  one Item with turn -1; the score is one number, which is put on
-                the last turn, or one for each turn
+  'trajectory'  one Item with turn -1; the score is one number, assigned to the
+                last turn, or one number per turn
   'group'       all Items of a group; the score is one number for each
 
-and which is its hyper-parameter `unit`, or the level at which it is registered
-(`takes`). In a sequence of scores NaN says that there is none.
+as selected by its hyper-parameter `unit`, or by the level at which it is
+registered (`takes`). NaN in a sequence of scores means unscored.
 """
 
 import dataclasses
@@ -41,11 +41,11 @@ Score = float | Sequence[float]
 
 
 class JudgeFault(ServiceFault):
-  """An answer that holds no score: its item stays unscored, never a zero."""
+  """Answer without a valid score: its item stays unscored, never zero."""
 
 
 class Exchange(NamedTuple):
-  """A turn as text."""
+  """Turn as text."""
 
   observation: str  # what the agent had seen last
   message: str  # of the agent
@@ -53,7 +53,7 @@ class Exchange(NamedTuple):
 
 
 class Item(NamedTuple):
-  """What a judge is asked about: a turn of a trajectory, or all of it."""
+  """Subject of a judgement: a turn of a trajectory, or all of it."""
 
   task: Mapping[str, Any]  # as the family made it, with its truth; {} in jit
   turns: tuple[Exchange, ...]  # all that happened
@@ -62,7 +62,7 @@ class Item(NamedTuple):
 
   @property
   def here(self) -> Exchange:
-    """The turn that is asked about, the last one of a whole trajectory."""
+    """The judged turn; the last one of a whole trajectory."""
     return self.turns[self.turn]
 
   @property
@@ -73,17 +73,17 @@ class Item(NamedTuple):
 
 
 class Ask(Protocol):
-  """The service of a piece; what passes is recorded for the viewer."""
+  """Service of a component; its traffic is recorded for the viewer."""
 
   def __call__(self, prompt: str) -> str:
-    """The answer to a prompt.
+    """Answers a prompt.
 
     Raises:
-      ServiceFault: there is none, and why.
+      ServiceFault: it failed, and why.
     """
 
   def cached(self, content: str, compute: Callable[[], str]) -> str:
-    """What `compute` returns, computed once for equal contents in a run."""
+    """Returns `compute()`, evaluated once per run for equal contents."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -95,20 +95,20 @@ class JudgeInputs:
 
   @property
   def item(self) -> Item:
-    """The item that a judge of turns or of trajectories is asked about."""
+    """The item for a judge of turns or of trajectories."""
     return self.items[0]
 
 
 def unit(piece: registry.Component, hp: Mapping[str, Any]) -> str:
-  """What a piece with these hyper-parameters is asked about."""
+  """Returns the unit that a component with these hyper-parameters judges."""
   return hp.get('unit') or piece.takes
 
 
 def transcript(item: Item, *, window: int = 0) -> Iterator[Message]:
-  """Messages of the item: up to its turn and the answer to that.
+  """Yields the messages up to the judged turn and the answer to it.
 
   Args:
-    window: turns shown at most, the last ones; 0: all
+    window: number of last turns to show; 0: all
   """
   end = item.turn + 1 if item.turn >= 0 else len(item.turns)
   start = max(0, end - window) if window else 0
@@ -122,7 +122,7 @@ def transcript(item: Item, *, window: int = 0) -> Iterator[Message]:
 def trajectory_key(
   read: Iterable[Iterable[int]], written: Iterable[Iterable[int]]
 ) -> str:
-  """Content id of a trajectory: of the tokens read and written in each turn."""
+  """Hashes a trajectory: the tokens read and written in each turn."""
   turns = [
     [list(map(int, x)) for x in turn]
     for turn in zip(read, written, strict=True)
@@ -131,9 +131,9 @@ def trajectory_key(
 
 
 def content_key(item: Item | tuple[Item, ...]) -> int:
-  """Content id of what a judge sees, 63 bits: equal for equal items.
+  """Hashes what a judge sees to 63 bits: equal for equal items.
 
-  Later turns than the one that is asked about do not enter.
+  Turns after the judged one do not enter.
   """
   items = (item,) if isinstance(item, Item) else item
   content = [
@@ -145,32 +145,32 @@ def content_key(item: Item | tuple[Item, ...]) -> int:
 
 
 def scores(score: Score, count: int | None) -> list[float]:
-  """The scores as finite numbers or NaN.
+  """Converts scores to finite numbers or NaN.
 
   Args:
-    count: how many there are to be; None: the score is one number
+    count: expected number of scores; None: a single number
 
   Raises:
-    JudgeFault: they are none, or not so many.
+    JudgeFault: they are not numbers, or not `count`.
   """
   # Also those of NumPy are Real. Bytes, too, are made of numbers.
   single = isinstance(score, numbers.Real)
   given: Any = [score] if single else score
   try:
     if isinstance(given, bytes | Mapping | Set):
-      raise TypeError(f'a {type(given).__name__} has no places')
+      raise TypeError(f'scores must be a sequence, got {type(given).__name__}')
     values = [_real(x) for x in given]
   except (TypeError, OverflowError) as error:
-    raise JudgeFault(f'the score {score!r:.80} is no number') from error
+    raise JudgeFault(f'a score must be a number, got {score!r:.80}') from error
   if len(values) != (1 if count is None else count):
     wanted = 'one' if count is None else str(count)
-    raise JudgeFault(f'{len(values)} scores where {wanted} had to be')
+    raise JudgeFault(f'a judge must give {wanted} score(s), got {len(values)}')
   if any(math.isinf(x) for x in values) or (single and math.isnan(values[0])):
-    raise JudgeFault(f'the score {score!r:.80} is not finite')
+    raise JudgeFault(f'a score must be finite, got {score!r:.80}')
   return values
 
 
 def _real(x: Any) -> float:
   if not isinstance(x, numbers.Real):
-    raise TypeError(f'a {type(x).__name__} is no number')
+    raise TypeError(f'a score must be a number, got {type(x).__name__}')
   return float(x)

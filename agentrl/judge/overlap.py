@@ -1,4 +1,4 @@
-"""Overlaps of an answer with gold answers, in words."""
+"""Word overlap of an answer with gold answers."""
 
 import math
 from collections import Counter
@@ -23,14 +23,15 @@ def answer_f1(
   field: Named = 'answers',
   tag: Tag = 'answer',
 ) -> float:
-  """max over gold answers of 2 |common words| / (|answer| + |gold|), as SQuAD.
+  """Scores SQuAD's F₁: max over gold of 2 |common| / (|answer| + |gold|).
 
-  Words are lower case without punctuation and articles. No answer scores 0.
+  Words are lower-cased, without punctuation and articles. A missing answer
+  scores 0.
 
   Args:
     term: what it fills
     field: of the task that holds the gold answers, one or several
-    tag: that the last answer stands in; '': it is the whole last message
+    tag: of the answer, the last one counts; '': the whole last message
   """
   gold = excerpts.accepted(x.item, field)
   return float(grading.f1(excerpts.answer(x.item, tag) or '', gold))
@@ -45,7 +46,7 @@ def answer_bleu(
   tag: Tag = 'answer',
   order: Annotated[int, COUNT] = 4,
 ) -> float:
-  """max over gold answers of `bleu`: the answer score of PRS (2512.07478).
+  """Scores max over gold answers of `bleu`, as in PRS (2512.07478).
 
   Args:
     term, field, tag: as of `answer_f1`
@@ -57,13 +58,13 @@ def answer_bleu(
 
 
 def bleu(words: Sequence[str], gold: Sequence[str], *, order: int = 4) -> float:
-  """Length-aware BLEU: b (p_1 p_2 ... p_n)^(1/n),  n = min(order, |gold|)
+  """Computes length-aware BLEU: b (p_1 ... p_n)^(1/n), n = min(order, |gold|)
 
     p_1 = c_1 / t_1,   p_k = (c_k + 1) / (t_k + 1)
     b = exp(1 − max(|words|, |gold|) / min(|words|, |gold|))
 
-  with c_k of the t_k k-grams in common, counted as often as both have them.
-  n lets a gold answer of one word be reached. PRS prints no formula: b is
+  with c_k of the t_k k-grams in common, counted with multiplicity. n keeps a
+  one-word gold answer reachable. PRS prints no formula: b is
   BLEU's for short answers and its mirror image for long ones, since with
   smoothed p_k nothing else would hold back an answer of one word.
   """
@@ -79,11 +80,11 @@ def bleu(words: Sequence[str], gold: Sequence[str], *, order: int = 4) -> float:
 
 
 def _common(words, gold, n: int) -> tuple[int, int]:
-  """n-grams in common, and those of the words."""
+  """Counts the common n-grams and the n-grams of the words."""
   mine, theirs = Counter(ngrams(words, n)), Counter(ngrams(gold, n))
   return (mine & theirs).total(), mine.total()
 
 
 def ngrams(words: Sequence[str], n: int) -> list[tuple[str, ...]]:
-  """Every n words that stand after one another."""
+  """Lists all n-grams of the words."""
   return [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]

@@ -1,9 +1,8 @@
-"""Panel of judges: asks the pieces of a config about items, in threads.
+"""Panel of judges: asks the judges of a config about items, in threads.
 
-Items are asked about while the rollout goes on, as soon as they are whole. A
-judge that hangs, dies or answers rubbish costs the items in question their
-score, and nothing else: nothing is tried again, and one that has hung too
-often is asked no more.
+Items are judged during the rollout, as soon as they are complete. A judge that
+hangs, dies or answers nonsense costs only the scores of the items in question:
+nothing is retried, and a judge that has hung too often is not asked again.
 """
 
 import collections
@@ -25,13 +24,18 @@ from agentrl.service.base import Service, ServiceFault
 from agentrl.text.message import Message
 
 COUNTS = (
-  *('items', 'questions', 'cached', 'failed', 'late', 'over_budget'),
+  'items',
+  'questions',
+  'cached',
+  'failed',
+  'late',
+  'over_budget',
   'unscored',
 )
 
 
 class Judge(NamedTuple):
-  """A piece with its hyper-parameters and its service."""
+  """Component with its hyper-parameters and its service."""
 
   name: str
   piece: Callable[[JudgeInputs], item.Score]
@@ -42,7 +46,7 @@ class Judge(NamedTuple):
 
 
 class Judgement(NamedTuple):
-  """What a judge said of an item."""
+  """Verdict of a judge on an item."""
 
   judge: str
   term: str
@@ -65,7 +69,7 @@ _DEFAULT, _NO_ERROR = Settings(), planted.PlantedError()
 
 
 class _Ask:
-  """`item.Ask` of one item; called in its thread only."""
+  """`item.Ask` for one item; called in its thread only."""
 
   def __init__(self, judge: Judge, file: AnswerFile, delay: float):
     self._judge, self._file, self._delay = judge, file, delay
@@ -75,7 +79,7 @@ class _Ask:
   def __call__(self, prompt: str) -> str:
     service = self._judge.service
     if service is None:
-      raise JudgeFault(f'judge {self._judge.name!r} has no service to ask')
+      raise JudgeFault(f'judge {self._judge.name!r} must have a service')
     seed = int(
       hashlib.sha256(prompt.encode(errors='replace')).hexdigest()[:7], 16
     )
@@ -120,11 +124,11 @@ class JudgePanel:
     *,
     answers: AnswerFile | None = None,
   ):
-    """Asks nobody yet.
+    """Stores the judges; `submit` asks them.
 
     Args:
       error: planted in every score
-      answers: of earlier iterations; None: kept in memory
+      answers: file of earlier answers; None: they are kept in memory
     """
     self._judges, self._settings, self._error = judges, settings, error
     self._file = answers or AnswerFile(None)
@@ -144,7 +148,7 @@ class JudgePanel:
 
     Args:
       place: its index in the batch
-      whole: all of it, turn -1
+      whole: the whole trajectory, turn -1
     """
     for judge in self._judges:
       if judge.unit == 'turn':
@@ -155,16 +159,15 @@ class JudgePanel:
         self._ask(judge, (one,), (place,))
 
   def submit_group(self, places: Sequence[int], items: Sequence[Item]) -> None:
-    """Asks the judges of groups about one, in the order of its members."""
+    """Asks the judges of groups about a group, in member order."""
     for judge in self._judges:
       if judge.unit == 'group':
         self._ask(judge, tuple(items), tuple(places))
 
   def collect(self) -> dict[int, list[Judgement]]:
-    """Waits for what was submitted: the verdicts of each trajectory.
+    """Waits for all submitted items; returns each trajectory's verdicts.
 
-    There is a verdict for every turn or trajectory that a judge was to score,
-    whether it did or not.
+    Every turn or trajectory submitted to a judge has a verdict, scored or not.
     """
     self._ask_within_budget()
     out: dict[int, list[Judgement]] = collections.defaultdict(list)
@@ -185,14 +188,14 @@ class JudgePanel:
     return dict(out)
 
   def forget(self) -> None:
-    """Drops what was submitted: the rollout was given up."""
+    """Drops the submitted items of an abandoned rollout."""
     self._jobs.clear()
     self._waiting.clear()
 
   def taken(self) -> dict[str, float]:
-    """Counts since the last call: 'judge/<name>/<count>'.
+    """Returns counts since the last call: 'judge/<name>/<count>'.
 
-    Beside COUNTS 'total', the sum of the scores, and 'scores', their number.
+    Besides COUNTS: 'total', the sum of the scores, and 'scores', their number.
     """
     out: dict[str, float] = {}
     for name, counts in self._counts.items():
@@ -219,9 +222,9 @@ class JudgePanel:
     self._jobs.append(_Job(judge, items, places, ask, result))
 
   def _ask_within_budget(self) -> None:
-    """Asks about as many as may be: those whose contents' ids are lowest.
+    """Asks about the items with the lowest content ids, within the budget.
 
-    Which they are depends on the contents alone, not on who was first.
+    The choice depends on contents alone, not on the order of arrival.
     """
     ranked: dict[str, list[int]] = collections.defaultdict(list)
     for i, (judge, _, _) in enumerate(self._waiting):
@@ -235,12 +238,12 @@ class JudgePanel:
     self._waiting.clear()
 
   def _result(self, job: _Job) -> tuple[list[float], bool, str]:
-    """Scores of the job, whether they are a sequence, and why there is none."""
+    """Returns scores, whether they are a sequence, and why they are missing."""
     counts = self._counts[job.judge.name]
     try:
       if job.result is None:
         counts['over_budget'] += 1
-        return [], False, 'the budget of the iteration was spent'
+        return [], False, 'the budget of the iteration is spent'
       score = self._workers.result(job.result)
       group = job.judge.unit == 'group'
       single = isinstance(score, numbers.Real) and not group
@@ -265,7 +268,7 @@ class JudgePanel:
   def _verdicts(
     self, job: _Job, scores: list[float], sequence: bool, fault: str
   ) -> Iterator[tuple[int, Judgement]]:
-    """(trajectory, verdict) of every turn or trajectory of the job."""
+    """Yields (trajectory, verdict) of every turn or trajectory of the job."""
     of = _targets(job, sequence)
     values = np.array(scores or [math.nan] * len(of))
     if self._error.wrong:  # ids of contents are as long as trajectories
@@ -278,13 +281,13 @@ class JudgePanel:
       )
     name, term, questions = job.judge.name, job.judge.term, job.ask.passed
     for (place, x), value in zip(of, values.tolist(), strict=True):
-      why = fault or ('no score was given' if math.isnan(value) else '')
+      why = fault or ('the judge gave no score' if math.isnan(value) else '')
       yield place, Judgement(name, term, x.turn, value, why, tuple(questions))
       questions = []
 
 
 def _targets(job: _Job, sequence: bool) -> list[tuple[int, Item]]:
-  """(trajectory, turn or trajectory) of each score of a job."""
+  """Lists (trajectory, turn or trajectory) of each score of a job."""
   if job.judge.unit == 'group':
     return list(zip(job.places, job.items, strict=True))
   (place,), (one,) = job.places, job.items
@@ -295,6 +298,6 @@ def _targets(job: _Job, sequence: bool) -> list[tuple[int, Item]]:
 
 
 def _length(x: Item) -> int:
-  """Characters of the agent in what is judged."""
+  """Counts the agent's characters in the judged item."""
   turns = x.turns if x.turn < 0 else (x.here,)
   return sum(len(turn.message) for turn in turns)

@@ -1,4 +1,4 @@
-"""Judges without a model: columns of the world, and functions of the user."""
+"""Judges without a model: environment columns and user functions."""
 
 import json
 import math
@@ -22,19 +22,19 @@ def column(
   name: Named = 'progress',
   above: Number = 0.0,
 ) -> float:
-  """1[x > above], x the world's own term of the turn: a judge that is right.
+  """Scores 1[x > above], x the environment's term of the turn: always right.
 
-  With a planted error it is wrong as often as one likes, which is how the
-  methods that learn from judges are compared (docs/JUDGES.md).
+  A planted error makes it wrong at a known rate, to compare methods that learn
+  from judges (docs/JUDGES.md).
 
   Args:
-    term: what it fills
-    name: of the world's term
-    above: which values are good
+    term: to fill
+    name: of the environment's term
+    above: threshold of good values
   """
   value = x.item.here.terms[name]
   if math.isnan(value):
-    raise JudgeFault(f'the term {name!r} of the turn is NaN')
+    raise JudgeFault(f'the term {name!r} of the turn must be a number, got NaN')
   return float(value > above)
 
 
@@ -48,14 +48,14 @@ def function(
     str, Text("'module:name'", empty=False)
   ] = 'agentrl.judge.scripted:by_outcome',
 ) -> Score:
-  """The score that a function of the user's gives: (item) -> float.
+  """Scores with a function of the user: (item) -> float.
 
-  For unit 'trajectory' it may also return a list: a score of each turn, NaN for
-  none. What it raises costs the item its score.
+  For unit 'trajectory' it may also return a list with a score per turn, NaN if
+  unscored. An exception leaves the item unscored.
 
   Args:
-    term: what it fills
-    unit: what it is called with
+    term: to fill
+    unit: that it is called with
     path: 'module:name', as Python imports it
   """
   call = load_function(path, '(item) -> float')
@@ -74,7 +74,7 @@ def function(
 
 
 def _content(x: Any) -> str:
-  """Text that is equal for equal values only; mappings have no order."""
+  """Serializes a value canonically; the order of mappings is ignored."""
   match x:
     case Mapping():
       pairs = sorted((_content(k), _content(v)) for k, v in x.items())
@@ -87,13 +87,13 @@ def _content(x: Any) -> str:
 
 
 def _listed(x: Any) -> Any:
-  """Numbers and arrays of NumPy and JAX as Python's, for JSON."""
+  """Converts numbers and arrays of NumPy and JAX for JSON."""
   array = np.asarray(x)
   if array.dtype.kind in 'OSUc':  # of digits, a text would be a number
-    raise TypeError(f'a {type(x).__name__} is no score')
+    raise TypeError(f'a score must be a number, got {type(x).__name__}')
   return array.astype(np.float64).tolist()
 
 
 def by_outcome(item: Item) -> float:
-  """The task's own score, whichever turn is asked about."""
+  """Returns the task's own score, for any turn."""
   return item.outcome

@@ -1,4 +1,4 @@
-"""Tool calls against gold calls: names, parameters and values, in part."""
+"""Partial credit for tool calls against gold calls."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -20,19 +20,19 @@ Compare = Callable[[Sequence[str], Sequence[str]], float]
 
 
 def jaccard(a: Sequence[str], b: Sequence[str]) -> float:
-  """|a ∩ b| / (|a| + |b| − |a ∩ b|) of multisets; 1 where both are empty."""
+  """Computes |a ∩ b| / |a ∪ b| of multisets; 1 if both are empty."""
   common = (Counter(a) & Counter(b)).total()
   whole = len(a) + len(b) - common
   return common / whole if whole else 1.0
 
 
 def identical(a: Sequence[str], b: Sequence[str]) -> float:
-  """1 where the lists are equal, order included, or 0."""
+  """Returns 1 if the lists are equal, order included, else 0."""
   return float(list(a) == list(b))
 
 
 def _parts(compare: Compare) -> Callable[[Call, Call], float]:
-  """Score of two calls of one tool: names of parameters and equal values."""
+  """Makes the score of two calls of a tool: parameter names and values."""
 
   def score(gold: Call, call: Call) -> float:
     values = (
@@ -44,7 +44,7 @@ def _parts(compare: Compare) -> Callable[[Call, Call], float]:
 
 
 class Grain(NamedTuple):
-  """How finely calls are compared."""
+  """Granularity of comparing calls."""
 
   names: Compare  # lists of tools
   call: Callable[[Call, Call], float]  # two calls of one tool
@@ -62,13 +62,13 @@ GRAINS = {
 def correctness(
   gold: Sequence[Call], calls: Sequence[Call], grain: Grain
 ) -> float:
-  """s / max in [0, 1]; 1 where the lists are equal.
+  """Computes s / max in [0, 1]; 1 if the lists are equal.
 
     s = J(tools) + Σ_g best_c [J(parameters) + |equal values|]
     max = 1 + Σ_g (1 + |parameters of g|)
 
-  Gold calls g, in their order, take the best call c of the same tool that is
-  left, the first of equals.
+  Each gold call g, in order, is matched to the best remaining call c of the
+  same tool, the first among equals.
   """
   if list(gold) == list(calls):
     return 1.0
@@ -97,24 +97,24 @@ def tool_match(
   grain: Annotated[str, OneOf(*GRAINS)] = 'fine',
   most: Positive = 3.0,
 ) -> float:
-  """R = most (2 s / max − 1), from −most to most: R_correct of ToolRL
+  """Scores R = most (2 s / max − 1) in [−most, most]: R_correct of ToolRL
 
-  s and max are those of `correctness` (arXiv 2504.13958), after this the
-  gold calls are the task's. R is −most where no call is made or one cannot be
-  read, and 0 where the gold answer has none. Values are equal as Python has
-  it: 1 is not '1', but 1.0. `most` = 1 is the paper's ablation of the scale;
-  scales that change over the run are schedules of a stream's coefficient.
+  s and max are defined in `correctness` (arXiv 2504.13958), with the task's
+  gold calls. R is −most if no call is made or one is unreadable, and 0 if the
+  gold answer has no calls. Values compare as in Python: 1 equals 1.0 but not
+  '1'. `most` = 1 is the paper's ablation of the scale; for a scale that changes
+  over the run, schedule the coefficient of a stream.
 
   Args:
-    term: what it fills
-    unit: 'turn', a message against the gold calls of that turn, a list in the
-      list, or 'trajectory', all messages against all of them
+    term: to fill
+    unit: 'turn', a message against the gold calls of its turn (a list of
+      lists), or 'trajectory', all messages against all gold calls
     field: of the task that holds the gold calls, mappings with name and
       arguments or parameters
     format: of the calls in messages
-    grain: 'fine'; 'refined', where lists of names have to be equal;
-      'intermediate', where calls are equal or not; 'coarse', where all are
-    most: the reward of calls that equal the gold ones
+    grain: 'fine'; 'refined': lists of names must be equal; 'intermediate':
+      each call is equal or not; 'coarse': all calls are equal or not
+    most: reward for calls equal to the gold ones
   """
   gold = gold_calls(x.item, field)
   if not gold:
@@ -131,10 +131,10 @@ def tool_match(
 
 
 def gold_calls(item: Item, field: str) -> list[Call]:
-  """The calls of the task; those of a turn where they are lists by turn.
+  """Reads the task's gold calls, of the turn if they are listed by turn.
 
   Raises:
-    JudgeFault: there are none, or they cannot be read.
+    JudgeFault: they are missing or invalid.
   """
   try:
     values = list(item.task[field])
@@ -143,14 +143,14 @@ def gold_calls(item: Item, field: str) -> list[Call]:
       values = [x for turn in turns for x in turn]
     return [_call(x) for x in values]
   except (KeyError, TypeError, ValueError) as error:
-    raise JudgeFault(f'the task has no {field} that can be read') from error
+    raise JudgeFault(f'the task must have valid {field}') from error
 
 
 def read(text: str, format: str) -> list[Call]:
-  """The calls of a message, in order.
+  """Parses the calls of a message, in order.
 
   Raises:
-    ValueError: what is meant as a call is none.
+    ValueError: an attempted call is malformed.
   """
   if format == JSON_LINES:
     blocks = excerpts.between(text, 'tool_call')
@@ -164,10 +164,10 @@ def read(text: str, format: str) -> list[Call]:
 
 
 def _call(value: Any) -> Call:
-  """The call of a mapping. Raises ValueError where it is none."""
+  """Converts a mapping to a call; ValueError if it is malformed."""
   args = None
   if isinstance(value, dict):
     args = value.get('parameters', value.get('arguments'))
   if not (isinstance(args, dict) and isinstance(value.get('name'), str)):
-    raise ValueError(f'{value!r:.80} is no call')
+    raise ValueError(f'a call must have name and arguments, got {value!r:.80}')
   return Call(value['name'], args)

@@ -1,8 +1,8 @@
-"""Threads that run calls which may hang, and whoever waits for them no longer.
+"""Threads for calls that may hang, with a timeout for their callers.
 
-A thread cannot be stopped: one whose call is late is left behind, and another
-takes its place. They are daemons, so that a program can end while they hang;
-those of concurrent.futures are waited for.
+A thread cannot be stopped: one whose call times out is abandoned and replaced.
+The threads are daemons, so a program can exit while they hang, unlike with
+concurrent.futures.
 """
 
 import queue
@@ -17,11 +17,11 @@ _POLL = 0.05  # seconds between two looks at a call that has not begun
 
 
 class Late(Exception):
-  """A call that took too long, or was not made since those before it did."""
+  """Call that timed out, or was skipped after earlier timeouts."""
 
 
 class Task:
-  """A call that was submitted."""
+  """Submitted call."""
 
   def __init__(self, call: Callable[[], Any]):
     self.call, self.done = call, threading.Event()
@@ -32,14 +32,14 @@ class Task:
 
 
 class Workers:
-  """A few threads; calls begin in the order in which they are submitted."""
+  """A few threads; calls begin in the order of submission."""
 
   def __init__(self, threads: int, seconds: float):
-    """Starts no thread yet.
+    """Stores the limits; `submit` starts threads.
 
     Args:
-      threads: calls at a time
-      seconds: of a call, after which it is late
+      threads: concurrent calls
+      seconds: timeout of a call
     """
     self._threads, self._seconds = threads, seconds
     self._queue: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
@@ -49,7 +49,7 @@ class Workers:
 
   @property
   def _dead(self) -> bool:
-    """Whether so many calls were late in a row that no other is made."""
+    """Whether too many consecutive calls timed out to make another."""
     return self._late >= 2 * self._threads
 
   def submit(self, call: Callable[[], Any]) -> Task:
@@ -61,26 +61,26 @@ class Workers:
     return task
 
   def result(self, task: Task) -> Any:
-    """What the call returned; blocks. Tasks are waited for in their order.
+    """Waits for a call's result. Call it in the order of submission.
 
     Raises:
-      Late: it takes too long, or those before it did; or what it raised.
+      Late: it timed out, or was skipped. Also raises what the call raised.
     """
     while not task.done.wait(self._patience(task)):
       if task.began is None:
         if self._dead:
           task.abandoned = True
-          raise Late(f'{self._late} answers before it were late')
+          raise Late(f'skipped after {self._late} timeouts in a row')
       elif time.monotonic() - task.began >= self._seconds:
         self._leave(task)
-        raise Late(f'no answer in {self._seconds:g} seconds')
+        raise Late(f'timed out after {self._seconds:g} seconds')
     self._late = 0
     if task.error is not None:
       raise task.error
     return task.value
 
   def close(self) -> None:
-    """Lets the threads end; those that hang are not waited for."""
+    """Lets the threads end, without waiting for hanging ones."""
     self._closed = True
     for _ in range(self._running):
       self._queue.put(None)
@@ -91,12 +91,13 @@ class Workers:
     return max(0.0, task.began + self._seconds - time.monotonic())
 
   def _leave(self, task: Task) -> None:
-    """Leaves the thread of a late call behind; another takes its place."""
+    """Abandons the thread of a late call and starts another."""
     task.abandoned = True
     self._late += 1
     if self._dead:
       logging.warning(
-        'A judge was late %d times in a row and is asked no more.', self._late
+        'A judge timed out %d times in a row and is not asked again.',
+        self._late,
       )
     else:
       self._start(replaces=True)

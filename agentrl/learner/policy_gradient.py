@@ -15,7 +15,7 @@ from agentrl.types import Batch, LossInputs, Outputs, Span
 def gradient(
   alg: Algorithm, params, batch, signals, credit, mask, key, other=None
 ):
-  """Gradient of the sum of loss terms over the tokens of `mask` [N, T].
+  """Computes the gradient of the loss terms over tokens of `mask` [N, T].
 
   Coefficients are fixed over the whole sub-batch before it is cut. A loss
   that couples rows is differentiated once over all of them.
@@ -86,7 +86,7 @@ def outputs_needed(w: registry.MethodSpec) -> tuple[str, ...]:
 
 
 def _coefficients(alg: Algorithm, x: LossInputs, mask):
-  """{term: [N, T]}: coefficient of each token, over the whole sub-batch."""
+  """Computes token coefficients over the whole sub-batch: {term: [N, T]}."""
   batch, out = x.batch, {}
   b, k = batch.turns.reward.shape
   for name in alg.losses:
@@ -98,7 +98,7 @@ def _coefficients(alg: Algorithm, x: LossInputs, mask):
 
 
 def _selected(alg: Algorithm, term: str, batch: Batch):
-  """1 where the term looks, by span or source; all by default."""
+  """Selects the tokens of a term, by span or source; all by default."""
   chosen = jnp.ones_like(batch.rows.logp)
   for what, value in alg.select.get(term, {}).items():
     if what == 'span':
@@ -116,14 +116,14 @@ def mismatch(out: Outputs, batch: Batch):
 
 
 def token_mismatch(out: Outputs, batch: Batch):
-  """Compares log-probs with those of sampling: |difference|, mask [N, T]."""
+  """Compares log-probs of learner and sampler: |difference|, mask [N, T]."""
   mask = written(batch)
   gap = jnp.where(mask, jnp.abs(out.logp - batch.rows.logp), 0)
   return jax.lax.stop_gradient(gap), mask
 
 
 def written(batch: Batch):
-  """Tokens the policy sampled itself just now, where they stand."""
+  """Marks the tokens that the policy sampled in this iteration."""
   rows = batch.rows
   mask = rows.sampled & (rows.logp != 0)
   if 'age' in batch.ids:

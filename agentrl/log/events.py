@@ -1,7 +1,7 @@
-"""TensorBoard event files, written where they are asked for.
+"""TensorBoard event files, written in the calling thread.
 
-tensorboardX hands events to a thread of its own. One that cannot write, on a
-full disk say, ends with a traceback and leaves its caller waiting for ever.
+tensorboardX writes in a thread of its own, which dies with a traceback when it
+cannot write, on a full disk say, and leaves its caller waiting forever.
 """
 
 import os
@@ -26,13 +26,13 @@ record_writer.register_writer_factory('gs', _BUCKET)
 
 
 class EventWriter:
-  """One event file of a run; each start of the run makes another."""
+  """Event file of a run; each start of the run makes another."""
 
   def __init__(self, workdir: storage.Path, *, resume_after: int):
-    """Hides what earlier files say of steps after `resume_after`."""
+    """Hides events of earlier files after step `resume_after`."""
     folder = workdir / FOLDER
     if folder.exists() and not folder.is_dir():
-      storage.set_aside(folder, 'is no folder')
+      storage.set_aside(folder, 'must be a folder')
     folder.mkdir(exist_ok=True)
     first = resume_after + 1
     # The suffix keeps two starts within one second out of one event file.

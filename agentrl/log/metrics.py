@@ -30,8 +30,8 @@ class MetricsWriter:
 
   Every row reaches the operating system before `write` returns, so SIGKILL
   costs at most a torn last line, which the next start cuts off (in a bucket:
-  see storage.Appender). A row not yet written when a checkpoint is taken would
-  be a gap after it: drain `DelayedFetch` and call `flush` before saving.
+  see storage.Appender). Rows not written before a checkpoint would be missing
+  after a restart: drain `DelayedFetch` and call `flush` before saving.
   """
 
   def __init__(
@@ -44,15 +44,15 @@ class MetricsWriter:
     tracker: Tracker | None = None,
     check: Callable[[], None] = lambda: None,
   ):
-    """Opens the files; with `active=False` (process > 0) does nothing, ever.
+    """Opens the files; with `active=False` (process > 0) never does anything.
 
     Args:
       workdir: holds metrics.jsonl, header.json, tensorboard/.
-      resume_after: the step of the restored checkpoint: later rows are cut
-        off. None starts a new file; an old one is kept under another name.
+      resume_after: step of the restored checkpoint; later rows are cut off.
+        None starts a new file; an old one is kept under another name.
       header: facts about the run, JSON values, written to header.json.
       tracker: gets every finite number too, and is closed with the writer.
-      check: raises where the folder is no longer this process's to write in
+      check: raises if this process may no longer write in the folder
     """
     self._active = active
     if not active:
@@ -80,28 +80,29 @@ class MetricsWriter:
     """Appends one row; `phase` is 'sft', 'rl' or 'eval'.
 
     Args:
-      stage: name of the stage that did the step; '': as the phase
+      stage: name of the step's stage; '': as the phase
 
     Raises:
-      ValueError: a step that does not come after the last one, or a value
-        that is not a number, named.
+      ValueError: a step not after the last one, or a value that is not a
+        number.
     """
     if not self._active:
       return
     order = (step, phase == 'eval')
     if order <= self._last:
       raise ValueError(
-        f'step {step} ({phase}) does not come after step {self._last[0]}, the '
-        f'last one in {self._path}; steps are global and increase'
+        f'step must be after {self._last[0]}, the last one in {self._path}, got'
+        f' {step} ({phase}); steps are global and increase'
       )
+    numbers = {name: _number(name, value) for name, value in scalars.items()}
     row = {'step': int(step), 'phase': phase}
     row |= {'stage': stage} if stage else {}
-    row |= {name: _number(name, value) for name, value in scalars.items()}
+    row |= numbers
     self._check()
     line = json.dumps(shards.strict(row), allow_nan=False) + '\n'
     self._file.write(line.encode())
     self._last = order
-    finite = {name: row[name] for name in scalars if math.isfinite(row[name])}
+    finite = {name: x for name, x in numbers.items() if math.isfinite(x)}
     for name, value in finite.items():
       self._events.scalar(name, value, step)
     if self._tracker:
@@ -129,7 +130,7 @@ class MetricsWriter:
 
 
 class Line(NamedTuple):
-  """One line of a metrics.jsonl; `fault` says why it is no row."""
+  """Line of a metrics.jsonl; `fault` says why it is not a row."""
 
   number: int
   row: dict[str, Any]
@@ -138,26 +139,26 @@ class Line(NamedTuple):
 
 
 def read(path: str | os.PathLike) -> list[dict[str, Any]]:
-  """The rows of a metrics.jsonl, without a torn last line.
+  """Reads the rows of a metrics.jsonl, without a torn last line.
 
   Raises:
-    ValueError: a line before the last that is no row, with its number.
+    ValueError: an earlier line is not a row; names its number.
   """
   rows = []
   for line in _lines(storage.path(path)):
     if line.fault:
       raise ValueError(
         f'{path} line {line.number} {line.fault}; remove that line by hand, or'
-        ' repeat the command of the run, which goes on without it'
+        ' repeat the command of the run, which resumes without it'
       )
     rows.append(line.row)
   return rows
 
 
 def repair(path: storage.Path, resume_after: int | None = None) -> None:
-  """Cuts the rows after a step off, and lines that are no rows out.
+  """Cuts off the rows after a step and removes malformed lines.
 
-  As a file with such lines was, it is kept beside.
+  A file with malformed lines is kept under another name.
   """
   lines = list(_lines(path))
   faults = {line.number: line.fault for line in lines if line.fault}
@@ -181,7 +182,7 @@ def repair(path: storage.Path, resume_after: int | None = None) -> None:
 
 
 def _lines(path: storage.Path) -> Iterator[Line]:
-  """Whole lines: all but a torn last one."""
+  """Yields all lines but a torn last one."""
   lines = path.read_bytes().splitlines(keepends=True)
   for i, data in enumerate(lines):
     if i == len(lines) - 1 and not data.endswith(b'\n'):
@@ -191,30 +192,30 @@ def _lines(path: storage.Path) -> Iterator[Line]:
 
 
 def _parsed(data: bytes) -> tuple[dict[str, Any], str]:
-  """The row of a line, or why it is none."""
+  """Parses a line; returns its row, and the fault if it is not one."""
   try:
     row = json.loads(data)
   except (ValueError, RecursionError) as error:
-    return {}, f'is not JSON ({error})'
+    return {}, f'must be JSON ({error})'
   if not isinstance(row, dict):
-    return {}, 'is no row: it has no names'
+    return {}, 'must be a JSON object'
   step = row.get('step')
   if isinstance(step, bool) or not isinstance(step, int) or step < 0:
-    return {}, f'is no row: its step is {step!r}'
+    return {}, f'must have a whole number as step, got {step!r}'
   if row.get('phase') not in shards.PHASES:
-    return {}, f'is no row: its phase is {row.get("phase")!r}'
+    return {}, f'must have a known phase, got {row.get("phase")!r}'
   row = {
     k: _WORDS.get(v, v) if isinstance(v, str) and k not in NAMES else v
     for k, v in row.items()
   }
   odd = [k for k, v in row.items() if k not in NAMES and not _is_number(v)]
-  return row, f'is no row: {odd[0]!r} is no number' if odd else ''
+  return row, f'must have a number as {odd[0]!r}' if odd else ''
 
 
 def _ascending(orders: list[tuple[int, bool]]) -> set[int]:
-  """Places of the longest strictly ascending part of them.
+  """Returns the places of the longest strictly ascending subsequence.
 
-  So that one line with a wrong step does not cost those that are right.
+  So a single line with a wrong step does not invalidate the others.
   """
   ends: list[int] = []  # the place with the least order that ends each length
   before: dict[int, int | None] = {}
@@ -222,10 +223,11 @@ def _ascending(orders: list[tuple[int, bool]]) -> set[int]:
     length = bisect.bisect_left(ends, order, key=orders.__getitem__)
     before[i] = ends[length - 1] if length else None
     ends[length : length + 1] = [i]
-  places, i = set(), ends[-1] if ends else None
-  while i is not None:
-    places.add(i)
-    i = before[i]
+  places: set[int] = set()
+  place = ends[-1] if ends else None
+  while place is not None:
+    places.add(place)
+    place = before[place]
   return places
 
 
@@ -234,15 +236,15 @@ def _is_number(x: Any) -> bool:
 
 
 def _order(row: Mapping[str, Any]) -> tuple[int, bool]:
-  """Rows of one step: the one that trained, then the one that evaluated."""
+  """Orders rows by step, training before evaluation."""
   return row['step'], row['phase'] == 'eval'
 
 
 def _cut(path: storage.Path, resume_after: int | None) -> tuple[int, bool]:
-  """Cuts the rows after a step off; the order of the last row left."""
+  """Cuts off the rows after a step; returns the order of the last one."""
   last = (-1, True)
   if path.is_dir():
-    storage.set_aside(path, 'is a folder where a file is to be')
+    storage.set_aside(path, 'must be a file')
   if not path.exists():
     if resume_after is not None:
       logging.warning('%s is missing: earlier rows are lost', path)
@@ -270,28 +272,28 @@ def _number(name: str, value: Any) -> float | int:
     value = value.item()
   if isinstance(value, bool) or not isinstance(value, float | int):
     raise ValueError(
-      f'metric {name!r} is {value!r}, not a number; pass device arrays '
-      'through DelayedFetch'
+      f'metric {name!r} must be a number, got {value!r}; pass device arrays'
+      ' through DelayedFetch'
     )
   return value
 
 
 class DelayedFetch:
-  """Reads device metrics one step late, so the device never waits for us.
+  """Reads device metrics one step late, so that the device never waits.
 
   A leaf is a scalar, or a (sum, weight) pair that stands for sum / weight
   and is None where nothing was counted. Nested names are joined by '/'.
   """
 
   def __init__(self, shape: tuple[int, ...] = ()):
-    """`shape`: of every leaf; [S] where S runs are measured at once."""
+    """shape: of every leaf; [S] if S runs are measured at once."""
     self._shape = shape
     self._held: tuple[int, dict[str, Any]] | None = None
 
   def push(
     self, step: int, tree: Mapping[str, Any]
   ) -> tuple[int, dict[str, Any]] | None:
-    """Keeps this step's tree; gives (step, scalars) of the one before."""
+    """Keeps this step's tree; returns (step, scalars) of the previous one."""
     named = dict(_flat(tree, self._shape))
     for leaf in jax.tree.leaves(named):
       if isinstance(leaf, jax.Array):
@@ -301,7 +303,7 @@ class DelayedFetch:
     return before
 
   def drain(self) -> tuple[int, dict[str, Any]] | None:
-    """Gives (step, scalars) of what is still held, if anything is."""
+    """Returns (step, scalars) of the tree still held, if any."""
     held, self._held = self._held, None
     if held is None:
       return None
@@ -321,8 +323,8 @@ def _flat(
     if len(parts) > 2 or any(x != shape for x in shapes):
       wanted = f'an array of shape {shape}' if shape else 'a scalar'
       raise ValueError(
-        f'metric {prefix + name!r} has shapes {shapes}; give {wanted} or a '
-        '(sum, weight) pair of them'
+        f'metric {prefix + name!r} must be {wanted} or a (sum, weight) pair,'
+        f' got shapes {shapes}'
       )
     yield prefix + name, leaf
 
@@ -337,4 +339,8 @@ def _value(leaf: Any) -> float | np.ndarray | None:
   if not np.ndim(leaf):
     return float(leaf) if counted else None
   values = np.asarray(leaf, float)
-  return values if counted.all() else np.where(counted, values, None)
+  if counted.all():
+    return values
+  measured = values.astype(object)
+  measured[~counted] = None
+  return measured

@@ -343,8 +343,12 @@ def _task_lines(rows: Sequence[Row]) -> Iterator[str]:
   total, attempted, mean, most, never, always = (
     _number(counted[-1], f'tasks/{name}') or 0.0
     for name in (
-      *('total', 'attempted', 'attempts', 'attempts_max'),
-      *('never_solved', 'always_solved'),
+      'total',
+      'attempted',
+      'attempts',
+      'attempts_max',
+      'never_solved',
+      'always_solved',
     )
   )
   yield _entry(

@@ -1,9 +1,9 @@
 """JSONL files that grow line by line, each with an index beside it.
 
-A line is one JSON object. The index `<name>.index` has a head of fixed size
-for each line: where it stands, its checksum, and the facts that a list shows.
-The index is never needed, and is made again from the lines where it is missing
-or is not of this file; it spares reading 100,000 lines to find one of them.
+A line is one JSON object. The index `<name>.index` has a head of fixed size for
+each line: its offset, its checksum, and the facts that a list shows. The index
+is optional: it is rebuilt from the lines if it is missing or stale, and saves
+reading 100,000 lines to find one of them.
 """
 
 import json
@@ -34,19 +34,20 @@ FACTS = np.dtype(
     ('reward', '<f4'),
   ]
 )
+FACT_NAMES = FACTS.names or ()
 HEAD = np.dtype(
   [
     ('at', '<u8'),  # where in the file the line begins, bytes
     ('size', '<u4'),  # of the line with its end, bytes
     ('crc', '<u4'),  # CRC-32 of the same
-    *((name, FACTS[name]) for name in FACTS.names),
+    *((name, FACTS[name]) for name in FACT_NAMES),
     ('check', '<u4'),  # CRC-32 of the head up to here
   ]
 )
 
 
 def strict(x: Any) -> Any:
-  """Spells non-finite floats, for which JSON has no number, as words."""
+  """Spells non-finite floats, which JSON lacks, as words."""
   if isinstance(x, Mapping):
     return {k: strict(v) for k, v in x.items()}
   if isinstance(x, list | tuple):
@@ -55,8 +56,8 @@ def strict(x: Any) -> Any:
 
 
 def facts(trajectory: Mapping[str, Any]) -> np.void:
-  """The FACTS of a trajectory, of one that was read back as well."""
-  t, turns = np.zeros((), FACTS), trajectory['turns']
+  """Returns the FACTS of a trajectory, fresh or read back."""
+  t, turns = np.zeros(1, FACTS)[0], trajectory['turns']
   for name in ('step', 'task', 'group', 'member'):
     t[name] = trajectory[name]
   for name in ('outcome', 'reward'):
@@ -65,7 +66,7 @@ def facts(trajectory: Mapping[str, Any]) -> np.void:
   t['status'] = Status[trajectory['status'].upper()]
   t['turns'] = min(len(turns), 2**16 - 1)
   t['tokens'] = sum(len(x['said']['tokens']) for x in turns)
-  return t[()]
+  return t
 
 
 def index_of(path: storage.Path) -> storage.Path:
@@ -80,12 +81,12 @@ def end(heads: np.ndarray) -> int:
 def read_heads(
   path: storage.Path, before: np.ndarray | None = None
 ) -> np.ndarray:
-  """The heads of a file's whole lines, in order: [n] HEAD.
+  """Reads the heads of a file's whole lines, in order: [n] HEAD.
 
-  Reads what the index does not have. Writes nothing.
+  Scans lines that the index lacks. Writes nothing.
 
   Args:
-    before: what this function gave before, in place of the index
+    before: an earlier result, used in place of the index
   """
   size, heads = storage.size_of(path), before
   if heads is None or not _stands(path, heads, size):
@@ -97,32 +98,31 @@ def read_heads(
 
 
 def body(path: storage.Path, head: np.void, most: int | None = None) -> bytes:
-  """The JSON of one line.
+  """Reads the JSON of one line.
 
   Args:
-    most: bytes that it may have
+    most: bytes allowed
   Raises:
     ValueError: it is damaged, or larger.
   """
   at, size = int(head['at']), int(head['size'])
   if most is not None and size > most:
     raise ValueError(
-      f'the line at byte {at} of {path} has more than {most} bytes, all that'
-      ' there is room for; agentrl.log.trajectories reads it'
+      f'the line at byte {at} of {path} must have at most {most} bytes; read'
+      ' it with agentrl.log.trajectories'
     )
   line = storage.read(path, at, at + size)
   if zlib.crc32(line) != head['crc']:
     raise ValueError(
-      f'{path} is damaged at byte {at}; the lines before and after can still be'
-      ' read'
+      f'{path} is damaged at byte {at}; other lines can still be read'
     )
   return line[:-1]
 
 
 def is_damaged(path: storage.Path, keep: np.ndarray, after: int) -> bool:
-  """Returns whether the line after those that stay belongs to a step <= after.
+  """Returns whether the first dropped line belongs to a step <= after.
 
-  A kill tears lines of later steps only: those before are on disk whole.
+  A kill only tears lines of later steps: earlier ones are on disk whole.
   """
   line, newline, _ = storage.read(path, end(keep)).partition(b'\n')
   if not newline:
@@ -132,10 +132,10 @@ def is_damaged(path: storage.Path, keep: np.ndarray, after: int) -> bool:
 
 
 class ShardWriter:
-  """Writes lines behind the last whole one, and the index beside them."""
+  """Appends lines after the last whole one, and to the index."""
 
   def __init__(self, path: storage.Path, keep: np.ndarray):
-    """Cuts the file behind the last of the lines `keep`, as read_heads gave."""
+    """Truncates the file after the lines `keep`, a prefix of read_heads."""
     storage.write(index_of(path), keep.tobytes())
     self._lines = storage.Appender(path, end(keep))
     self._index = storage.Appender(index_of(path), keep.nbytes)
@@ -145,14 +145,14 @@ class ShardWriter:
     return self._lines.size
 
   def write(self, entry: np.void, content: bytes) -> None:
-    """Appends one object, of these FACTS."""
+    """Appends one object with its FACTS."""
     line = content + b'\n'
     head = _head(entry, self.size, line)
     self._lines.write(line)
     self._index.write(head.tobytes())
 
   def flush(self) -> None:
-    """Returns when the lines are on disk; the index may lag."""
+    """Flushes the lines to disk; the index may lag."""
     self._lines.flush()
 
   def close(self) -> None:
@@ -161,16 +161,16 @@ class ShardWriter:
 
 
 def _head(entry: np.void, at: int, line: bytes) -> np.void:
-  head = np.zeros((), HEAD)
-  for name in FACTS.names:
+  head = np.zeros(1, HEAD)[0]
+  for name in FACT_NAMES:
     head[name] = entry[name]
   head['at'], head['size'], head['crc'] = at, len(line), zlib.crc32(line)
   head['check'] = zlib.crc32(head.tobytes()[: HEAD.itemsize - 4])
-  return head[()]
+  return head
 
 
 def _index(path: storage.Path, size: int) -> np.ndarray:
-  """The index, without heads of what is not there; nothing if it is damaged."""
+  """Reads the index up to the file's end; empty if it is damaged."""
   file = index_of(path)
   if not file.exists() or file.is_dir():
     return np.empty(0, HEAD)
@@ -185,7 +185,7 @@ def _index(path: storage.Path, size: int) -> np.ndarray:
 
 
 def _stands(path: storage.Path, heads: np.ndarray, size: int) -> bool:
-  """Returns whether heads match this file: ordered, its last line there."""
+  """Returns whether heads match this file: ordered, with its last line."""
   if not len(heads):
     return True
   ends = heads['at'] + heads['size']
@@ -196,7 +196,7 @@ def _stands(path: storage.Path, heads: np.ndarray, size: int) -> bool:
 
 
 def _scan(path: storage.Path, data: bytes, at: int) -> Iterator[np.void]:
-  """Heads of the whole lines of `data`, which begins at a byte of the file."""
+  """Yields heads of the whole lines of `data`, at offset `at` of the file."""
   *lines, torn = data.split(b'\n')
   for line in lines:
     entry = _parse(line)
@@ -210,7 +210,7 @@ def _scan(path: storage.Path, data: bytes, at: int) -> Iterator[np.void]:
 
 
 def _parse(line: bytes) -> np.void | None:
-  """The FACTS of a line; None if it is no trajectory."""
+  """Parses the FACTS of a line; None if it is not a trajectory."""
   try:
     return facts(json.loads(line))
   except (

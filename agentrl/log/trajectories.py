@@ -1,8 +1,8 @@
 """Trajectory log of a run: JSONL files for people and programs.
 
-A trajectory is a JSON object, a line of a file below `<run>/trajectories`;
-docs/TRAJECTORIES.md says what is in it. Each process of a run writes files of
-its own, a new one whenever one is large.
+A trajectory is one JSON object per line of a file in `<run>/trajectories`;
+docs/TRAJECTORIES.md lists its fields. Each process of a run writes its own
+files, a new one whenever one is large.
 
   log = trajectories.Log('runs/oprl')
   solved = np.flatnonzero(log.heads['outcome'] > 0.5)
@@ -38,26 +38,26 @@ class TrajectoryWriter:
     active: bool = True,
     check: Callable[[], None] = lambda: None,
   ):
-    """Opens the last file; with `active=False` does nothing, ever.
+    """Opens the last file; with `active=False` never does anything.
 
     Args:
-      resume_after: the step of the restored checkpoint: trajectories of later
-        steps are cut off, since they will be made again. None cuts off all.
-      check: raises where the folder is no longer this process's to write in
+      resume_after: step of the restored checkpoint; trajectories of later steps
+        are cut off, since they will be sampled again. None cuts off all.
+      check: raises if this process may no longer write in the folder
     """
     self._active, self._check = active, check
     if not active:
       return
     folder = storage.path(workdir) / FOLDER
     if folder.exists() and not folder.is_dir():
-      storage.set_aside(folder, 'is no folder')
+      storage.set_aside(folder, 'must be a folder')
     folder.mkdir(parents=True, exist_ok=True)
     self._name = str(folder / f'{process:05d}-{{:05d}}.jsonl')
     after = -1 if resume_after is None else resume_after
     paths = sorted(folder.glob(f'{process:05d}-*.jsonl'))
     for path in paths:
       if path.is_dir():
-        storage.set_aside(path, 'is a folder where a file is to be')
+        storage.set_aside(path, 'must be a file')
     if after >= 0 and not paths:
       logging.warning('%s has no file: earlier trajectories are lost', folder)
     paths = [x for x in paths if x.exists()]
@@ -69,9 +69,9 @@ class TrajectoryWriter:
         storage.remove(shards.index_of(path))
 
   def _open(self, path: storage.Path, after: int, before=None) -> bool:
-    """Cuts a file to steps <= after and appends there; not to an empty one.
+    """Cuts a file to steps <= after and opens it, unless that leaves it empty.
 
-    before: the file that stays open where this one is left empty
+    before: file that stays open in that case
     """
     heads = np.empty(0, shards.HEAD)
     if path.exists():
@@ -92,18 +92,18 @@ class TrajectoryWriter:
     return True
 
   def write(self, trajectory: Trajectory) -> None:
-    """Appends one.
+    """Appends a trajectory.
 
     Raises:
-      ValueError: its step comes before the last one's.
+      ValueError: its step is before the last one.
     """
     if not self._active:
       return
     step = trajectory['step']
     if step < self._last:
       raise ValueError(
-        f'step {step} comes before step {self._last}, the last one in'
-        f' {self._path}; log trajectories in the order of their steps'
+        f'step must be at least {self._last}, the last one in {self._path},'
+        f' got {step}; log trajectories in the order of their steps'
       )
     self._check()
     if self._file.size > SHARD:
@@ -115,7 +115,7 @@ class TrajectoryWriter:
     self._last = int(step)
 
   def flush(self) -> None:
-    """Returns when what was written is on disk."""
+    """Flushes to disk."""
     if self._active:
       self._file.flush()
 
@@ -127,27 +127,27 @@ class TrajectoryWriter:
 
 
 class Log:
-  """The trajectories of a run, by number; reading changes no file.
+  """Trajectories of a run by number; reading changes no file.
 
   heads: [n] shards.HEAD, of all files, each file's in the order of writing
   """
 
   def __init__(self, workdir: str | os.PathLike):
-    """Raises ValueError if the run has no log."""
+    """Opens the log; ValueError if the run has none."""
     self._folder = storage.path(workdir) / FOLDER
     self._files: dict[storage.Path, np.ndarray] = {}
     if not self._folder.is_dir():
       raise ValueError(
-        f'{workdir} has no folder {FOLDER!r}; name the --workdir of a run that'
-        ' has begun, with config.log.groups or config.log.eval_trajectories'
+        f'{workdir} must be the --workdir of a started run with a folder'
+        f' {FOLDER!r}; set config.log.groups or config.log.eval_trajectories'
         ' above 0'
       )
     self.refresh()
 
   def refresh(self) -> None:
-    """Looks for what has been written since; numbers stay what they were.
+    """Loads trajectories written since; existing numbers stay the same.
 
-    Not if there are several files, or if a resumed run has cut its own.
+    Numbers may change with several files, or after a resumed run cut its own.
     """
     paths = sorted(x for x in self._folder.iterdir() if not x.is_dir())
     files = {
@@ -168,22 +168,22 @@ class Log:
     return len(self.heads)
 
   def __getitem__(self, i: int) -> dict[str, Any]:
-    """Raises IndexError for a number that is none, ValueError for damage."""
+    """Reads one; IndexError for an unknown number, ValueError for damage."""
     return json.loads(self.text(i))
 
   def text(self, i: int, most: int | None = None) -> bytes:
-    """The JSON of one trajectory, if it has no more than `most` bytes.
+    """Reads the JSON of one trajectory of at most `most` bytes.
 
-    Raises what `log[i]` raises, ValueError also for one that is larger.
+    Raises what `log[i]` raises, and ValueError for a larger one.
     """
     if not 0 <= i < len(self):
-      raise IndexError(f'trajectory {i} is none of the {len(self)} in this log')
+      raise IndexError(f'trajectory must be below {len(self)}, got {i}')
     k = int(np.searchsorted(self._first, i, side='right')) - 1
     return shards.body(list(self._files)[k], self.heads[i], most)
 
 
 def encode(trajectory: Trajectory) -> bytes:
-  """Strict JSON: a number that is not finite is a word, as in metrics.jsonl."""
+  """Encodes strict JSON; non-finite numbers are words, as in metrics.jsonl."""
   try:
     text = json.dumps(trajectory, allow_nan=False, separators=(',', ':'))
   except ValueError:

@@ -1,7 +1,7 @@
-"""Weights & Biases tracker: sends a run's metrics there as well.
+"""Weights & Biases tracker: mirrors a run's metrics.
 
-Nothing needs it: metrics.jsonl is the truth. Its own settings are those of
-its own variables (WANDB_MODE=offline keeps everything on the machine).
+It is optional: metrics.jsonl is the truth. Configure it with its environment
+variables (WANDB_MODE=offline keeps everything on the machine).
 """
 
 import importlib
@@ -17,21 +17,21 @@ ID = 'wandb_id'
 
 
 def installed() -> None:
-  """Raises ValueError if the package is not there."""
+  """Raises ValueError if the package is not installed."""
   try:
     importlib.import_module('wandb')
   except ImportError as error:
     raise ValueError(
-      f'log.wandb asks for Weights & Biases, which is not to be had ({error});'
+      f'log.wandb needs Weights & Biases ({error}); run'
       f' {install.command("track")}, or leave log.wandb empty'
     ) from error
 
 
 class Tracker:
-  """One run of a project there, the same one after every restart.
+  """Run of a W&B project, the same one after every restart.
 
-  A restart repeats the steps since its checkpoint. They were sent before and
-  are equal bit for bit; the server ignores a step below its last.
+  A restart repeats the steps since its checkpoint, bit for bit; the server
+  ignores steps below its last.
   """
 
   def __init__(
@@ -45,10 +45,10 @@ class Tracker:
     """Joins the run of `workdir`; with resume_after=None begins a new one.
 
     Args:
-      project: its name there
-      workdir: holds the run's id, in a file, and what the package writes
+      project: W&B project
+      workdir: holds a file with the run's id, and the package's files
       resume_after: as in metrics.MetricsWriter
-      config: settings to be shown beside the numbers
+      config: settings shown beside the numbers
     """
     installed()
     wandb = importlib.import_module('wandb')
@@ -73,9 +73,9 @@ class Tracker:
     )
 
   def add(self, step: int, scalars: Mapping[str, float]) -> None:
-    """Sends finite numbers; those of one step are one row there."""
+    """Sends the finite numbers of a step as one row."""
     self._run.log(dict(scalars), step=step)
 
   def close(self) -> None:
-    """Returns when all is sent."""
+    """Waits until everything is sent."""
     self._run.finish()

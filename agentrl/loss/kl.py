@@ -18,19 +18,19 @@ def _loss(estimate, x: LossInputs) -> Loss:
 
 @_register
 def kl_k1(x: LossInputs) -> Loss:
-  """`ops.kl_k1`: unbiased as a number, with no gradient on average."""
+  """Applies `ops.kl_k1`: an unbiased value whose mean gradient is zero."""
   return _loss(ops.kl_k1, x)
 
 
 @_register
 def kl_k2(x: LossInputs) -> Loss:
-  """`ops.kl_k2`: its gradient is that of KL(π ‖ π_ref) on average."""
+  """Applies `ops.kl_k2`, with the mean gradient of KL(π ‖ π_ref)."""
   return _loss(ops.kl_k2, x)
 
 
 @_register
 def kl_k3(x: LossInputs) -> Loss:
-  """`ops.kl_k3`: never negative (GRPO, arXiv 2402.03300)."""
+  """Applies `ops.kl_k3`, which is never negative (GRPO, arXiv 2402.03300)."""
   return _loss(ops.kl_k3, x)
 
 
@@ -40,12 +40,12 @@ def kl_k3(x: LossInputs) -> Loss:
   takes='any',
 )
 def kl_k3_weighted(x: LossInputs) -> Loss:
-  """ρ k3, whose mean over what π_old sampled is KL(π ‖ π_ref).
+  """Computes ρ k3, whose mean over samples of π_old is KL(π ‖ π_ref).
 
     E_{y ~ π_old}[ρ (exp(d) − d − 1)] = KL(π ‖ π_ref),  ρ = π / π_old
 
-  So is the mean of its gradient, which flows through ρ too; that of k3 alone
-  is KL(π_ref ‖ π)'s where π_old = π (Skill-SD, arXiv 2604.10674).
+  Its gradient flows through ρ too and is unbiased as well; k3 alone has the
+  gradient of KL(π_ref ‖ π) at π_old = π (Skill-SD, arXiv 2604.10674).
   """
   logp, old = x.outputs.logp, x.signals['old_logp']
   assert logp is not None, 'a need of this loss'

@@ -1,12 +1,12 @@
-"""Trajectories that a memory holds, in a ring, and how they come back.
+"""Ring buffer of trajectories for replay.
 
-Everything has a static size and stays inside jit. What comes back stands at the
-end of the batch as trajectories of their own: ids['source'] is REPLAYED, each
-is alone in its group, and rows.logp is what was stored when they were sampled.
-Where fewer come back than there is room for, the rest of the rows is padding.
+Everything has a static size and stays inside jit. Replayed trajectories are
+appended to the batch: ids['source'] is REPLAYED, each forms its own group, and
+rows.logp is the value stored at sampling time. If fewer are replayed than there
+is room for, the remaining rows are padding.
 
 The rows of trajectory i must be the N / B consecutive ones from i N / B on,
-as rollouts write them. The ring is kept whole on every device.
+as rollouts write them. The ring is replicated on every device.
 """
 
 import jax
@@ -21,7 +21,7 @@ REPLAYED = 1  # ids['source']
 
 
 class StoredTrajectories(struct.PyTreeNode):
-  """C trajectories of R rows each."""
+  """C stored trajectories of R rows each."""
 
   rows: Rows  # [C, R, T]
   turns: Turns  # [C, K]
@@ -31,7 +31,7 @@ class StoredTrajectories(struct.PyTreeNode):
 
 
 def empty(name: str, batch: Batch, capacity: int) -> StoredTrajectories:
-  """Room for so many trajectories, of the shapes of the batch.
+  """Allocates room for `capacity` trajectories of the batch's shapes.
 
   Args:
     name: of the memory, for errors
@@ -40,12 +40,12 @@ def empty(name: str, batch: Batch, capacity: int) -> StoredTrajectories:
   b, n = batch.outcome.shape[0], batch.rows.traj.shape[0]
   if batch.readings or batch.pairs is not None:
     raise ValueError(
-      f'c.memory: {name!r} stores neither readings nor pairs; leave it out or'
+      f'c.memory: {name!r} cannot store readings or pairs; leave it out or'
       ' choose a rollout without them'
     )
   if n % b:
     raise ValueError(
-      f'c.memory: {name!r} needs equally many rows for each trajectory, not'
+      f'c.memory: {name!r} needs the same number of rows per trajectory, got'
       f" {n} rows for {b}; set rollout.history to 'turn' or 'full'"
     )
 
@@ -62,16 +62,15 @@ def empty(name: str, batch: Batch, capacity: int) -> StoredTrajectories:
 
 
 def check_room(name: str, n: int, capacity: int) -> None:
-  """Raises ValueError where more are to come back than are stored."""
+  """Raises ValueError if n exceeds the capacity."""
   if n > capacity:
     raise ValueError(
-      f'hp.memory.{name}: n={n} of {capacity} cannot come back; lower n or'
-      ' raise capacity'
+      f'hp.memory.{name}.n must be at most its capacity {capacity}, got {n}'
     )
 
 
 def of_batch(batch: Batch) -> StoredTrajectories:
-  """The trajectories of the batch, [B] in place of [C]."""
+  """Stores the trajectories of the batch, [B] in place of [C]."""
   return StoredTrajectories(
     rows=by_trajectory(batch.rows, batch),
     turns=batch.turns,
@@ -82,17 +81,17 @@ def of_batch(batch: Batch) -> StoredTrajectories:
 
 
 def by_trajectory(tree, batch: Batch):
-  """Arrays [N, ...] as [B, N / B, ...], which every device holds."""
+  """Reshapes arrays [N, ...] to [B, N / B, ...], replicated."""
   b = batch.outcome.shape[0]
   split = mesh.auto(lambda x: x.reshape(b, -1, *x.shape[1:]), None)
   return jax.tree.map(split, tree)
 
 
 def ring(first: Array, good: Array, capacity: int) -> tuple[Array, Array]:
-  """Slots of what is good [B], from `first` on, and the slot after them.
+  """Assigns slots to good trajectories [B] from `first` on; also the next slot.
 
-  Of more than there is room for the first ones stay; the others, and what is
-  not good, get the slot `capacity`, which is none.
+  If they exceed the capacity, the first ones are kept; all others get the
+  invalid slot `capacity`.
   """
 
   def f(first, good):
@@ -106,7 +105,7 @@ def ring(first: Array, good: Array, capacity: int) -> tuple[Array, Array]:
 
 
 def put(stored, new, slot: Array):
-  """Trees of arrays [C, ...] with those of [B, ...] written at slots [B]."""
+  """Writes trees of arrays [B, ...] into [C, ...] at slots [B]."""
 
   def f(stored, new, slot):
     return jax.tree.map(
@@ -117,7 +116,7 @@ def put(stored, new, slot: Array):
 
 
 def take(stored, slot: Array):
-  """Trees of arrays [C, ...] at slots [n]."""
+  """Reads trees of arrays [C, ...] at slots [n]."""
 
   def f(stored, slot):
     return jax.tree.map(lambda x: x[slot], stored)
@@ -126,7 +125,7 @@ def take(stored, slot: Array):
 
 
 def append(batch: Batch, stored, slot: Array, live: Array, age: Array) -> Batch:
-  """The batch, followed by the trajectories of n slots where live [n].
+  """Appends the trajectories of n slots, where live [n], to the batch.
 
   Args:
     slot: [n] i32, all different; `slots` finds them again
@@ -174,14 +173,14 @@ def append(batch: Batch, stored, slot: Array, live: Array, age: Array) -> Batch:
 
 
 def fresh(batch: Batch) -> Array:
-  """Trajectories that were just sampled and count (`counting`): [B] bool."""
+  """Marks trajectories just sampled that count (`counting`): [B] bool."""
   return (batch.ids['source'] != REPLAYED) & counting.trajectories(batch)
 
 
 def slots(batch: Batch, capacity: int) -> Array:
-  """Slots that `append` took each trajectory from, [B] i32.
+  """Returns the slot that each trajectory was replayed from, [B] i32.
 
-  `capacity`, which is none, of what does not come from the memory.
+  `capacity`, an invalid slot, for trajectories not from the memory.
   """
   back = (batch.ids['source'] == REPLAYED) & jnp.any(batch.turns.valid, axis=1)
   return jnp.where(back, -2 - batch.ids['group'], capacity)

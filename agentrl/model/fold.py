@@ -227,8 +227,9 @@ def spread(x_DW: Array, f: Fold) -> Array:
 
 def _each(own, *args):
   """own(*args) of each device's part of the arguments."""
-  axes = (DEALT,) * len(args), (DEALT,)
-  run = mesh.shard_map(lambda *args: (own(*args),), *axes, checked=True)
+  run = mesh.shard_map(
+    lambda *args: (own(*args),), (DEALT,) * len(args), (DEALT,), checked=True
+  )
   return run(*args)[0]
 
 

@@ -1,9 +1,9 @@
 """Hugging Face config.json as a DecoderConfig, by model family.
 
 Llama 3, Qwen2 and 2.5, Qwen3 dense and mixture-of-experts, Gemma 2 and 3
-(text). A family is data: how its fields are called here, what it always does,
-and which fields must hold what they usually do. A field that is none of these
-is an error, so that nothing a checkpoint asks for is left out in silence.
+(text). A family is data: the mapping of its fields, its fixed settings, and the
+fields that must have their usual value. Any other field is an error, so that
+nothing in a checkpoint is ignored silently.
 """
 
 import copy
@@ -140,18 +140,18 @@ _ACTIVATIONS = {
 
 
 def read(directory: str | pathlib.Path) -> Config:
-  """The config.json of a directory; of its text model, where it has others.
+  """Reads the config.json of a directory, or its text model's section.
 
-  quantization_config stands outside of the text model.
+  quantization_config is outside that section.
 
-  Raises: ValueError where there is none that can be read.
+  Raises: ValueError if it is missing or unreadable.
   """
   folder = pathlib.Path(directory)
   file = folder / 'config.json'
   if not file.exists():
     raise ValueError(
-      f'model.path={str(directory)!r} has no config.json; give a directory'
-      ' that `save_pretrained` wrote'
+      f'model.path={str(directory)!r} must hold a config.json, as written by'
+      ' `save_pretrained`'
     )
   for other in folder.iterdir():
     if other.exists() and not other.is_dir():
@@ -163,23 +163,23 @@ def read(directory: str | pathlib.Path) -> Config:
   text = config.get('text_config', config) if isinstance(config, dict) else None
   if not isinstance(text, dict):
     raise ValueError(
-      f'{file} must hold an object, and its text_config another, got'
-      f' {config!r:.60}; download it again'
+      f'{file} and its text_config must be objects, got {config!r:.60};'
+      ' download it again'
     )
   outer = {x: config[x] for x in ('quantization_config',) if x in config}
   return text | outer
 
 
 def shape(config: Config) -> transformer.DecoderConfig:
-  """The decoder that a config.json describes.
+  """Converts a config.json to a DecoderConfig.
 
   Raises: ValueError for an architecture or a field that is not supported.
   """
   kind = config.get('model_type')
   if not isinstance(kind, str) or kind not in FAMILIES:
     raise ValueError(
-      f'model_type={kind!r:.60} of config.json is unknown; choose a checkpoint'
-      f' of {tuple(FAMILIES)}'
+      f'model_type of config.json must be one of {tuple(FAMILIES)}, got'
+      f' {kind!r:.60}'
     )
   family = FAMILIES[kind]
   hf_fields.check(family.fields, config)  # before anything is made of its size
@@ -205,10 +205,10 @@ def shape(config: Config) -> transformer.DecoderConfig:
 
 
 def specs(config: Config) -> dict:
-  """Parameters of that decoder, which begin as the family begins them.
+  """Declares the decoder's parameters, initialised as in the family.
 
-  Every matrix is drawn with the standard deviation `initializer_range`, norms
-  begin at one, biases and the embedding of the padding token at zero.
+  Matrices have the standard deviation `initializer_range`; norms start at one,
+  biases and the embedding of the padding token at zero.
   """
   decoder = shape(config)
   pad = _complete(config)['pad_token_id']
@@ -224,7 +224,7 @@ def specs(config: Config) -> dict:
 
 
 def _complete(config: Config) -> Config:
-  """With the family's defaults, and old names of fields made new."""
+  """Fills in the family's defaults and renames old fields."""
   import transformers  # slow to import
 
   config = copy.deepcopy(config)  # which transformers writes into
@@ -236,37 +236,36 @@ def _complete(config: Config) -> Config:
 
 
 def _check(family: HFFamily, full: Config) -> None:
-  """Raises if a field asks for what is not there."""
+  """Raises ValueError for an unsupported field."""
   kind = full['model_type']
   if quantized := full.get('quantization_config'):
     raise ValueError(
-      f'quantization_config={str(quantized)[:60]}... of config.json: its'
-      ' weights are quantized, and only floating point is read; give the'
-      ' checkpoint that it was made of, or save it dequantized'
+      'weights must be floating point, got'
+      f' quantization_config={str(quantized)[:60]}... in config.json; use the'
+      ' original checkpoint, or save it dequantized'
     )
   fields = _OTHER | {*family.fields, *family.usual, *family.other} | READ
   for name, value in full.items():
     if name not in fields and value is not None:
       raise ValueError(
         f'{name}={value!r} of config.json is unknown for model_type={kind!r};'
-        ' take it out if it does not change what the model computes'
+        ' remove it if it does not change what the model computes'
       )
     if name in READ - {*family.reads, *family.other} and value:
       raise ValueError(
         f'{name}={value!r} of config.json has no effect on model_type={kind!r}'
-        ' in transformers, and may have one elsewhere; take it out to have what'
-        ' transformers computes'
+        ' in transformers but may elsewhere; remove it to match transformers'
       )
     usual = family.usual.get(name, value)
     if value != usual and (value or usual):
       raise ValueError(
-        f'{name}={value!r} of config.json is not supported for model_type='
-        f'{kind!r}, only {usual!r} is'
+        f'{name} of config.json must be {usual!r} for model_type={kind!r}, got'
+        f' {value!r}'
       )
     if family.fields.get(name) == 'experts' and not value:
       raise ValueError(
-        f'num_experts={value!r} of config.json makes every layer of a'
-        f' {kind!r} dense, which is not supported; give a number above 0'
+        f'num_experts of config.json must be above 0 for model_type={kind!r},'
+        f' got {value!r}: dense layers are not supported'
       )
 
 
@@ -274,14 +273,14 @@ def _activation(full: Config) -> str:
   name = full.get('hidden_activation', full.get('hidden_act'))
   if name not in _ACTIVATIONS:
     raise ValueError(
-      f'activation {name!r} of config.json is not supported; choose from'
-      f' {tuple(_ACTIVATIONS)}'
+      f'activation of config.json must be one of {tuple(_ACTIVATIONS)}, got'
+      f' {name!r}'
     )
   return _ACTIVATIONS[name]
 
 
 def _windows(full: Config) -> tuple[int, ...]:
-  """Window of each layer; () where all are unlimited."""
+  """Returns the window of each layer; () if all are unlimited."""
   window, count = full.get('sliding_window') or 0, full['num_hidden_layers']
   # Without a list every layer is alike.
   kinds = full.get('layer_types') or (
@@ -291,27 +290,27 @@ def _windows(full: Config) -> tuple[int, ...]:
   for kind in kinds:
     if kind not in lengths:
       raise ValueError(
-        f'layer_types of config.json name {kind!r}; only {tuple(lengths)} are'
-        ' supported'
+        f'layer_types of config.json must be among {tuple(lengths)}, got'
+        f' {kind!r}'
       )
   if 'sliding_attention' in kinds and not window:
     raise ValueError(
-      'layer_types of config.json name sliding_attention and sliding_window is'
-      ' not set; set it'
+      'sliding_window of config.json must be set for layer_types with'
+      ' sliding_attention'
     )
   windows = tuple(lengths[kind] for kind in kinds)
   return windows if any(windows) else ()
 
 
 def _positions(full: Config, family: HFFamily) -> Config:
-  """Rotary fields of DecoderConfig."""
+  """Returns the rotary fields of DecoderConfig."""
   rope = full['rope_parameters']
   hf_fields.check_rope(rope)
   if not family.two_ropes:
     if 'rope_type' not in rope:
       raise ValueError(
-        f'rope_parameters={rope} of config.json are by kinds of layers, of'
-        f' which model_type={full["model_type"]!r} has none; give one for all'
+        'rope_parameters of config.json must be the same for all layers of'
+        f' model_type={full["model_type"]!r}, got {rope}'
       )
     return {'theta': rope['rope_theta'], 'scaling': _scaling(rope)}
   rope = {**rope}
@@ -323,13 +322,13 @@ def _positions(full: Config, family: HFFamily) -> Config:
     ) from e
   if rope:
     raise ValueError(
-      f'rope_parameters of config.json hold {rope} beside full_attention and'
-      ' sliding_attention, without effect; move it into one of them'
+      'rope_parameters of config.json must hold only full_attention and'
+      f' sliding_attention, got {rope} besides; move it into one of them'
     )
   if _scaling(near):
     raise ValueError(
-      f'rope_parameters of sliding_attention={near} are not supported, only'
-      " those of rope_type='default' are"
+      "rope_parameters of sliding_attention must have rope_type='default',"
+      f' got {near}'
     )
   return {
     'theta': far['rope_theta'],
@@ -339,14 +338,14 @@ def _positions(full: Config, family: HFFamily) -> Config:
 
 
 def _scaling(rope: Config) -> rotary.Scaling | None:
-  """Scaling of a model's rotary positions."""
+  """Returns the scaling of a model's rotary positions."""
   # A field that is null is not there.
   rest = {name: x for name, x in rope.items() if x is not None}
   kind = rest.get('rope_type')
   if kind not in _SCALINGS:
     raise ValueError(
-      f'rope_type={kind!r} of config.json is unknown; choose from'
-      f' {tuple(_SCALINGS)}'
+      f'rope_type of config.json must be one of {tuple(_SCALINGS)}, got'
+      f' {kind!r}'
     )
   for name in ('rope_type', 'type', 'rope_theta'):
     rest.pop(name, None)
@@ -358,8 +357,8 @@ def _scaling(rope: Config) -> rotary.Scaling | None:
     ) from e
   if rest:
     raise ValueError(
-      f'rope_parameters of config.json hold {rest}, for which'
-      f' rope_type={kind!r} has no use; take it out'
+      f'rope_parameters of config.json hold {rest}, which'
+      f' rope_type={kind!r} does not use; remove it'
     )
   return scaling
 

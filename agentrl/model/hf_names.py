@@ -14,9 +14,9 @@ from agentrl.nn import transformer
 class HFTensor(NamedTuple):
   """Name and axis order of one of our parameters in a checkpoint.
 
-  The leading axes of ours (layer, expert) fill the {} of the name. Of the
-  other axes, `order` says which make up each axis of theirs: ((1, 2), (0,)) is
-  their matrix [heads * head_dim, width] of our [width, heads, head_dim].
+  Our leading axes (layer, expert) fill the {} of the name. `order` lists, for
+  each axis of the checkpoint tensor, our axes that form it: ((1, 2), (0,)) is
+  its [heads * head_dim, width] of our [width, heads, head_dim].
   """
 
   name: str
@@ -27,22 +27,22 @@ class HFTensor(NamedTuple):
     return self.name.count('{}')
 
   def shape(self, ours: tuple[int, ...]) -> tuple[int, ...]:
-    """Shape of theirs, given that of ours without leading axes."""
+    """Returns the checkpoint shape of our shape without leading axes."""
     return tuple(math.prod(ours[a] for a in axes) for axes in self.order)
 
   def give(self, x: np.ndarray) -> np.ndarray:
-    """Ours, without leading axes, as theirs."""
+    """Converts our array, without leading axes, to the checkpoint's."""
     return x.transpose(sum(self.order, ())).reshape(self.shape(x.shape))
 
   def take(self, x: np.ndarray, ours: tuple[int, ...]) -> np.ndarray:
-    """Theirs as ours, which has this shape without leading axes."""
+    """Converts a checkpoint tensor to our shape without leading axes."""
     axes = sum(self.order, ())
     return x.reshape([ours[a] for a in axes]).transpose(np.argsort(axes))
 
   def part(self, spans: list[range], ours: tuple[int, ...]) -> tuple:
-    """The slices of theirs that hold these spans of ours.
+    """Returns the checkpoint slices that hold these spans of our array.
 
-    Only the first of the axes that make up one of theirs may be cut.
+    Only the first of the axes that form a checkpoint axis may be cut.
     """
 
     def one(axes):
@@ -89,7 +89,7 @@ _EXPERTS = {
 
 
 def names(shape: transformer.DecoderConfig) -> dict[str, Any]:
-  """Tree of `HFTensor`, one for each parameter of such a decoder."""
+  """Builds a tree of `HFTensor`, one per parameter of the decoder."""
   table = _ATTENTION | (_EXPERTS if shape.experts else _MLP)
   table |= _POST_NORM if shape.post_norm else {}
   return {
@@ -104,7 +104,7 @@ def names(shape: transformer.DecoderConfig) -> dict[str, Any]:
 
 
 class Entry(NamedTuple):
-  """A parameter of ours and where it stands."""
+  """Parameter of ours with its place in the checkpoint."""
 
   path: tuple[str, ...]  # in the tree
   ours: mesh.Param
@@ -112,24 +112,24 @@ class Entry(NamedTuple):
 
   @property
   def tail(self) -> tuple[int, ...]:
-    """The shape of ours without leading axes."""
+    """Our shape without leading axes."""
     return self.ours.shape[self.theirs.lead :]
 
   def pieces(self) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """(their name, our leading index) of each of their tensors."""
+    """Yields (checkpoint name, our leading index) of each tensor."""
     for at in np.ndindex(*self.ours.shape[: self.theirs.lead]):
       yield self.theirs.name.format(*at), at
 
 
 def entries(shape: transformer.DecoderConfig) -> list[Entry]:
-  """Entries of all parameters, in the order of the tree's leaves.
+  """Lists entries of all parameters, in the order of the tree's leaves.
 
   Raises: ValueError for a shape that no family has.
   """
   if shape.positions:
     raise ValueError(
-      f'model.positions={shape.positions}: no family has learned positions;'
-      ' set it to 0'
+      'model.positions must be 0, since no family has learned positions, got'
+      f' {shape.positions}'
     )
   specs, table = transformer.specs(shape), names(shape)
   leaves = jax.tree_util.tree_leaves_with_path(specs, is_leaf=mesh.is_param)

@@ -1,8 +1,8 @@
-"""Weights in and out of directories that `transformers` reads and writes.
+"""Reads and writes weights in directories of `transformers`.
 
-Tensors go from safetensors files straight into their shards: a host holds one
-shard of one parameter at a time beside what its devices hold. Parameters are
-float32 here, so that bfloat16 and float16 files come back bit for bit.
+Tensors go from safetensors files straight into their shards: besides its
+devices' memory a host holds one shard of one parameter at a time. Parameters
+are float32, so bfloat16 and float16 files round-trip bit for bit.
 """
 
 import json
@@ -34,11 +34,11 @@ FLOATS = {'F64': 8, 'F32': 4, 'F16': 2, 'BF16': 2}
 def locate(
   path: str, *, weights: bool = True, field: str = 'model.path'
 ) -> pathlib.Path:
-  """The directory of a local path or a hub name, fetched if it is not here.
+  """Returns the directory of a local path or a hub name, fetching if needed.
 
   Args:
-    weights: without them only settings and tokenizer are fetched
-    field: where the user wrote it
+    weights: False fetches only settings and tokenizer
+    field: of the config, for errors
   Raises: ValueError if it is neither.
   """
   if pathlib.Path(path).is_dir():
@@ -65,15 +65,15 @@ def locate(
   except Exception as e:  # of many kinds: name, network, access
     words = ' '.join(str(e).split())[:200]
     raise ValueError(
-      f'{field}={path!r} is no directory and cannot be fetched from the'
-      f' hub ({words}); give a directory or a hub name'
+      f'{field} must be a directory or the name of a model on the hub, got'
+      f' {path!r} ({words})'
     ) from e
 
 
 def read(directory: str | pathlib.Path, shape: transformer.DecoderConfig):
-  """The parameters of a decoder, each shard read by the host that holds it.
+  """Reads a decoder's parameters, each shard on the host that holds it.
 
-  On the mesh that is set; on one device without.
+  Uses the current mesh, or one device without a mesh.
 
   Args:
     shape: of the directory's config.json (hf_config.shape)
@@ -92,7 +92,7 @@ def read(directory: str | pathlib.Path, shape: transformer.DecoderConfig):
 def check(
   directory: str | pathlib.Path, shape: transformer.DecoderConfig
 ) -> dict[str, Any]:
-  """The tensors of `_open`; raises unless they are those of such a decoder."""
+  """Opens the tensors; ValueError unless they match the decoder."""
   entries = hf_names.entries(shape)
   tensors = _open(pathlib.Path(directory), tied=shape.tied)
   _check(directory, entries, tensors, tied=shape.tied)
@@ -100,14 +100,14 @@ def check(
 
 
 def _open(directory: pathlib.Path, *, tied: bool) -> dict[str, Any]:
-  """Name -> slice that can be read, of all tensors; nothing is read yet."""
+  """Maps the name of each tensor to a lazy slice; reads no data."""
   out = {}
   for file in _weight_files(directory):
     tensors = _open_file(directory / file)
     if twice := sorted(out.keys() & tensors.keys()):
       raise ValueError(
-        f'{directory / file} holds the tensor {twice[0]}, and so does another'
-        ' file of its folder; download them again'
+        f'{directory / file} holds the tensor {twice[0]}, as does another file'
+        ' of its folder; download them again'
       )
     out |= tensors
   if tied and EMBED not in out and HEAD in out:
@@ -116,7 +116,7 @@ def _open(directory: pathlib.Path, *, tied: bool) -> dict[str, Any]:
 
 
 def _weight_files(directory: pathlib.Path) -> list[str]:
-  """Those that transformers reads, or parts without an index.
+  """Lists the files that transformers reads, or parts without an index.
 
   Raises: ValueError if there are none.
   """
@@ -129,7 +129,7 @@ def _weight_files(directory: pathlib.Path) -> list[str]:
       files = sorted(set(table.values()))
     except (ValueError, KeyError, TypeError, AttributeError) as e:
       raise ValueError(
-        f'{index} is not an index ({e!r}); download it again'
+        f'{index} must be an index ({e!r}); download it again'
       ) from e
     for name in map(str, files):
       if not re.fullmatch(r'[^/\\\0]+\.safetensors', name):
@@ -143,8 +143,8 @@ def _weight_files(directory: pathlib.Path) -> list[str]:
   if not parts:
     there = f' of transformers, only {files}' if files else ''
     raise ValueError(
-      f'model.path={str(directory)!r} has no .safetensors file{there}; save the'
-      f' model with transformers, as {WHOLE} or in parts'
+      f'model.path={str(directory)!r} must hold .safetensors files{there}; save'
+      f' the model with transformers, as {WHOLE} or in parts'
     )
   return parts
 
@@ -162,25 +162,25 @@ def _open_file(file: pathlib.Path) -> dict[str, Any]:
     }
   except (safetensors.SafetensorError, OSError) as e:
     raise ValueError(
-      f'{file} is truncated or no safetensors file ({e}); download it again'
+      f'{file} must be a whole safetensors file ({e}); download it again'
     ) from e
   out = {_alone(name): x for name, x in slices.items()}
   if len(out) < len(slices):
     raise ValueError(
       f'{file} holds a tensor twice, with and without language_model in its'
-      ' name; take one of the two out'
+      ' name; remove one of the two'
     )
   return out
 
 
 def _alone(name: str) -> str:
-  """The name of a tensor where the text model stands alone."""
+  """Returns a tensor's name in a checkpoint of the text model alone."""
   name = name.removeprefix('language_model.')
   return name.replace('model.language_model.', 'model.', 1)
 
 
 def _check(directory, entries, tensors, *, tied: bool) -> None:
-  """Raises unless exactly the tensors of the parameters are there."""
+  """Raises ValueError unless the tensors are exactly the parameters."""
   wanted = {
     name: e.theirs.shape(e.tail) for e in entries for name, _ in e.pieces()
   }
@@ -188,30 +188,30 @@ def _check(directory, entries, tensors, *, tied: bool) -> None:
     if name not in tensors:
       raise ValueError(
         f'{directory} lacks the tensor {name}; its files and its config.json'
-        ' are of different models'
+        ' belong to different models'
       )
     size, kind = tuple(tensors[name].get_shape()), tensors[name].get_dtype()
     if size != shape:
       raise ValueError(
-        f'{directory}: tensor {name} has shape {size} and config.json asks for'
-        f' {shape}; they are of different models'
+        f'{directory}: tensor {name} must have the shape {shape} of'
+        f' config.json, got {size}; they belong to different models'
       )
     if kind not in FLOATS:
       raise ValueError(
-        f'{directory}: tensor {name} is {kind}, not one of {tuple(FLOATS)};'
-        ' give a checkpoint that is not quantized'
+        f'{directory}: tensor {name} must be one of {tuple(FLOATS)}, got'
+        f' {kind}; use a checkpoint that is not quantized'
       )
   for name in tensors.keys() - wanted.keys():
     if not _idle(name, tied):
       raise ValueError(
-        f'{directory}: tensor {name} has no place in the model of config.json;'
-        ' they are of different models'
+        f'{directory}: tensor {name} is not part of the model of config.json;'
+        ' they belong to different models'
       )
   if tied and HEAD in tensors and not _equal(tensors[HEAD], tensors[EMBED]):
     raise ValueError(
-      f'{directory}: config.json says tie_word_embeddings, and the files hold a'
-      f' {HEAD} that is not {EMBED}, which transformers uses all the same; set'
-      ' tie_word_embeddings to false in config.json, or take that tensor out'
+      f'{directory}: {HEAD} must equal {EMBED} with tie_word_embeddings in'
+      ' config.json, although transformers uses it anyway; set'
+      ' tie_word_embeddings to false, or remove that tensor'
     )
 
 
@@ -233,7 +233,7 @@ def _idle(name: str, tied: bool) -> bool:
 
 
 def _place(entry: hf_names.Entry, tensors):
-  """A parameter, read shard by shard."""
+  """Reads a parameter shard by shard."""
   shape, sharding = entry.ours.shape, mesh.shardings(entry.ours)
   if sharding is None:
     return jnp.asarray(_read(entry, tensors, (slice(None),) * len(shape)))
@@ -246,7 +246,7 @@ def _place(entry: hf_names.Entry, tensors):
 
 
 def _read(entry: hf_names.Entry, tensors, index) -> np.ndarray:
-  """The part of a parameter that the index names."""
+  """Reads the part of a parameter that the index names."""
   _, ours, theirs = entry
   spans = [range(*s.indices(n)) for s, n in zip(index, ours.shape, strict=True)]
   lead, tail = spans[: theirs.lead], spans[theirs.lead :]
@@ -258,8 +258,7 @@ def _read(entry: hf_names.Entry, tensors, index) -> np.ndarray:
       out[at] = theirs.take(tensors[name][part], out.shape[theirs.lead :])
     if not np.all(np.isfinite(out[at])):
       raise ValueError(
-        f'tensor {name} holds a number that is not finite in float32; download'
-        ' it again'
+        f'tensor {name} must be finite in float32; download it again'
       )
   return out
 
@@ -272,11 +271,11 @@ def write(
   dtype: str | None = None,
   file_bytes: int = 5 << 30,
 ) -> None:
-  """A directory that `transformers` loads: config.json, index, safetensors.
+  """Writes config.json, index and safetensors that `transformers` loads.
 
   Args:
-    config: of the checkpoint that the parameters began from
-    params: of the decoder; what stands beside it (value heads) is left out
+    config: of the checkpoint that training started from
+    params: of the decoder; extra heads (values) are left out
     dtype: of the files; default: as config says, else float32
     file_bytes: of one file, at most, unless one tensor is larger
   Raises: ValueError if the directory holds weights already.
@@ -284,7 +283,7 @@ def write(
   directory = pathlib.Path(directory)
   if any(directory.glob('*.safetensors')):
     raise ValueError(
-      f'{directory} holds weights already; give another directory'
+      f'{directory} already holds weights; choose another directory'
     )
   shape = hf_config.shape(config)
   dtype = dtype or config.get('dtype') or config.get('torch_dtype') or 'float32'
@@ -318,7 +317,7 @@ def _write_json(file: pathlib.Path, tree) -> None:
 
 
 def _files(shape, itemsize: int, file_bytes: int) -> list[dict[str, tuple]]:
-  """For each file: their name -> (entry, our leading index)."""
+  """Assigns tensors to files: name -> (entry, our leading index)."""
   files, room = [{}], file_bytes
   for entry in hf_names.entries(shape):
     size = math.prod(entry.tail) * itemsize
@@ -332,7 +331,7 @@ def _files(shape, itemsize: int, file_bytes: int) -> list[dict[str, tuple]]:
 
 
 def _write(params, entry: hf_names.Entry, at: tuple[int, ...], kind):
-  """One of their tensors, on the host."""
+  """Builds one checkpoint tensor on the host."""
   for name in entry.path:
     params = params[name]
   piece = mesh.auto(lambda x: x[at] if at else x, None)

@@ -1,4 +1,4 @@
-"""Adapters in and out of the directories that PEFT reads and writes.
+"""Reads and writes adapters in PEFT directories.
 
 adapter_config.json and adapter_model.safetensors, whose tensors are called
 base_model.model.<module>.lora_A.weight [rank, in] and .lora_B.weight
@@ -36,12 +36,12 @@ FIELDS = {'r': Whole(1, 1 << 16), 'lora_alpha': POSITIVE}
 BEGUN = (None, True, False, 'gaussian', 'eva', 'orthogonal')
 # May hold anything: how it began and was trained, or read from the tensors.
 IDLE = {
-  *('r', 'lora_alpha', 'target_modules', 'task_type', 'inference_mode'),
-  *('base_model_name_or_path', 'revision', 'auto_mapping', 'peft_version'),
-  *('lora_dropout', 'init_lora_weights', 'megatron_core', 'qalora_group_size'),
-  *('loftq_config', 'eva_config', 'corda_config', 'runtime_config'),
-  *('ephemeral_gpu_offload', 'layers_to_transform', 'layers_pattern'),
-}
+  'r', 'lora_alpha', 'target_modules', 'task_type', 'inference_mode',
+  'base_model_name_or_path', 'revision', 'auto_mapping', 'peft_version',
+  'lora_dropout', 'init_lora_weights', 'megatron_core', 'qalora_group_size',
+  'loftq_config', 'eva_config', 'corda_config', 'runtime_config',
+  'ephemeral_gpu_offload', 'layers_to_transform', 'layers_pattern',
+}  # fmt: skip
 
 
 def write(
@@ -52,17 +52,17 @@ def write(
   *,
   base: str = '',
 ) -> None:
-  """A directory that PEFT loads upon the base, in float32.
+  """Writes an adapter that PEFT loads on the base, in float32.
 
   Args:
-    base: path or hub name of the base, for those who load the adapter alone
-  Raises: ValueError if the directory holds an adapter already, or it adapts
-    experts, for which there are no names.
+    base: path or hub name of the base, recorded for loading the adapter alone
+  Raises: ValueError if the directory already holds an adapter, or for adapted
+    experts, for which PEFT has no names.
   """
   directory = pathlib.Path(directory)
   if (directory / WEIGHTS).exists():
     raise ValueError(
-      f'{directory} holds an adapter already; give another directory'
+      f'{directory} already holds an adapter; choose another directory'
     )
   names = _names(shape, tuple(adapter))
   tensors = {}
@@ -93,7 +93,7 @@ def write(
 def read(
   directory: str | pathlib.Path, shape: transformer.DecoderConfig
 ) -> tuple[lora.Lora, PyTree]:
-  """Reads an adapter's config and parameters, onto the mesh that is set.
+  """Reads an adapter's config and parameters onto the current mesh.
 
   Args:
     shape: of the base
@@ -150,10 +150,10 @@ def _given(tensors: Mapping[str, Any], module: str, layer: int) -> bool:
 def _adapts(
   config: Mapping[str, Any], module: str, layer: int, given: bool
 ) -> bool:
-  """Whether PEFT adapts a module, which its config may do in some layers.
+  """Returns whether PEFT adapts a module in a layer.
 
   Args:
-    given: it has a tensor, which says it where the config has a pattern
+    given: the module has a tensor, which decides for patterns in the config
   """
   layers, target = config.get('layers_to_transform'), config['target_modules']
   if layers is not None and layer not in np.atleast_1d(layers):
@@ -168,11 +168,11 @@ def check(
   shape: transformer.DecoderConfig,
   wanted: lora.Lora,
 ) -> None:
-  """Raises ValueError unless the adapter is one such as wanted.
+  """Raises ValueError unless the adapter has the wanted rank, scale, targets.
 
   Args:
     shape: of the base
-    wanted: which matrices its pattern names counts, not how
+    wanted: patterns are compared by the matrices that they match
   """
   stored, adapter = read(directory, shape)
   layers = transformer.specs(shape)['layers']
@@ -180,16 +180,15 @@ def check(
   ours = wanted.rank, wanted.alpha, set(lora.specs(wanted, layers))
   if theirs != ours:
     raise ValueError(
-      f'{directory} is an adapter of rank {stored.rank} and alpha'
-      f' {stored.alpha:g} of {stored.pattern}, and c.lora asks for rank'
-      f' {wanted.rank} and alpha {wanted.alpha:g} of {wanted.pattern}; set'
+      f'c.lora must match the adapter in {directory}, got rank'
+      f' {wanted.rank}, alpha {wanted.alpha:g} and {wanted.pattern}; set'
       f' lora.rank={stored.rank}, lora.alpha={stored.alpha:g} and'
       f' lora.pattern={stored.pattern!r}'
     )
 
 
 def _named(shape: transformer.DecoderConfig) -> dict[str, str]:
-  """Every matrix that PEFT can adapt -> its module, with {} for the layer."""
+  """Maps every matrix PEFT can adapt to its module, {} for the layer."""
   table = hf_names.names(shape)['layers']
   return {
     name: table[name].name.removesuffix('.weight')
@@ -201,13 +200,13 @@ def _named(shape: transformer.DecoderConfig) -> dict[str, str]:
 def _names(
   shape: transformer.DecoderConfig, ours: tuple[str, ...]
 ) -> dict[str, str]:
-  """Those of an adapter."""
+  """Selects the modules of the adapted matrices."""
   modules = _named(shape)
   for name in ours:
     if name not in modules:
       raise ValueError(
-        f'lora.pattern adapts {name!r} of experts, which have no names in'
-        ' PEFT; merge the adapter (nn/lora.py) and write the whole model'
+        f'lora.pattern adapts {name!r} of experts, which PEFT cannot name;'
+        ' merge the adapter (nn/lora.py) and write the whole model'
       )
   return {name: modules[name] for name in ours}
 
@@ -221,25 +220,24 @@ def _config(directory: pathlib.Path) -> dict[str, Any]:
     _check_layers(config.get('layers_to_transform'))
   except (ValueError, KeyError, TypeError, AttributeError) as e:
     raise ValueError(
-      f'{file} cannot be read ({e}); give a directory that PEFT wrote'
+      f'{file} cannot be read ({e}); use a directory written by PEFT'
     ) from e
   target = config.setdefault('target_modules', 'all-linear')
   if not isinstance(target, str):
     Tuple(Text(empty=False)).check(f'{file}: target_modules', target)
   if (begun := config.get('init_lora_weights')) not in BEGUN:
     raise ValueError(
-      f'init_lora_weights={begun!r} of {file} changes the base too, and is not'
-      ' supported; convert that adapter with PEFT'
-      ' (path_initial_model_for_weight_conversion), or merge it where it was'
-      ' made'
+      f'init_lora_weights={begun!r} of {file} changes the base too, which is'
+      ' not supported; convert the adapter with PEFT'
+      ' (path_initial_model_for_weight_conversion), or merge it there'
     )
   for name, value in config.items():
     if name in IDLE or value == MEANT.get(name):
       continue
     if value or name in MEANT:
       raise ValueError(
-        f'{name}={value!r} of {file} is not supported; only plain LoRA with'
-        ' one rank is, so merge that adapter where it was made'
+        f'{name}={value!r} of {file} is not supported, only plain LoRA of a'
+        ' single rank; merge the adapter with PEFT'
       )
   return config
 
@@ -258,8 +256,7 @@ def _tensors(file: pathlib.Path) -> dict[str, np.ndarray]:
     tensors = safetensors.numpy.load_file(file)
   except (safetensors.SafetensorError, OSError, ValueError, KeyError) as e:
     raise ValueError(
-      f'{file} is missing, truncated or no safetensors file ({e}); download it'
-      ' again'
+      f'{file} must be a whole safetensors file ({e}); download it again'
     ) from e
   for name, x in tensors.items():
     real = jnp.issubdtype(x.dtype, jnp.floating)
@@ -272,9 +269,9 @@ def _tensors(file: pathlib.Path) -> dict[str, np.ndarray]:
 
 
 def _module(name: str, shape: transformer.DecoderConfig) -> str:
-  """The base's own module that a tensor adapts, and none that is adapted here.
+  """Returns the base module of a tensor that PEFT adapts but we cannot.
 
-  '' if it is of another base.
+  '' if it belongs to another base.
   """
   table = hf_names.names(shape)
   ours = set(_named(shape).values())
@@ -293,23 +290,23 @@ def _module(name: str, shape: transformer.DecoderConfig) -> str:
 
 
 def _check(directory, shape, specs, want, tensors) -> None:
-  """Raises unless exactly the tensors of an adapter of this base are there."""
+  """Raises ValueError unless the tensors are exactly this base's adapter."""
   for name in sorted(tensors.keys() - want.keys()):
     if module := _module(name, shape):
       raise ValueError(
-        f'{directory} adapts {module} (tensor {name}), and only matrices of'
-        f' {tuple(_named(shape))} in each layer can be adapted here; merge that'
-        ' adapter where it was made, and give the whole model'
+        f'{directory} adapts {module} (tensor {name}), but only'
+        f' {tuple(_named(shape))} of each layer can be adapted here; merge the'
+        ' adapter with PEFT and load the whole model'
       )
     raise ValueError(
-      f'{directory}: tensor {name} belongs to no matrix of this model, or'
-      ' to none that its config adapts; the adapter is for another base'
+      f'{directory}: tensor {name} does not match a matrix of this model that'
+      ' its config adapts; the adapter is for another base'
     )
   for name, (ours, side) in want.items():
     if name not in tensors:
       raise ValueError(
-        f'{directory} lacks the tensor {name}, which its target_modules and'
-        ' layers_to_transform name; the adapter is torn, or for another base'
+        f'{directory} lacks the tensor {name} of its target_modules and'
+        ' layers_to_transform; the adapter is torn, or for another base'
       )
     p = specs[ours][side]
     rank = p.shape[-1] if side == 'a' else p.shape[1]
@@ -317,6 +314,6 @@ def _check(directory, shape, specs, want, tensors) -> None:
     size = (rank, rest) if side == 'a' else (rest, rank)
     if tensors[name].shape != size:
       raise ValueError(
-        f'{directory}: tensor {name} has shape {tensors[name].shape} and this'
-        f' model asks for {size}; the adapter is for another base'
+        f'{directory}: tensor {name} must have the shape {size} of this model,'
+        f' got {tensors[name].shape}; the adapter is for another base'
       )

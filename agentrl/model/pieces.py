@@ -1,4 +1,4 @@
-"""Micro-batches of rows: consecutive ones, or those that share most."""
+"""Micro-batches of rows: consecutive, or grouped by shared prefix."""
 
 import dataclasses
 from typing import Any, NamedTuple, Protocol
@@ -18,14 +18,14 @@ EVERYWHERE = ()  # each device has the same
 
 
 class MicroBatch(NamedTuple):
-  """Size of a micro-batch; an int is one of rows that are not folded.
+  """Size of a micro-batch; a plain int is a number of unfolded rows.
 
-  rows: of all devices of a mesh
-  fold: what rows begin with alike is read once, and a device's part of a
-    micro-batch has as many rows as fit in the tokens of its part of `rows`
-  tokens: of that part at most, if it is folded and of more rows than one; 0:
-    as many as `rows` have
-  in_place: gradients are added where they are made, which JAX does not vmap
+  rows: on all devices of a mesh
+  fold: shared prefixes are read once, and a device's share of a micro-batch
+    holds the rows that fit into the tokens of its share of `rows`
+  tokens: most of that share, if folded and of more than one row; 0: the tokens
+    of `rows`
+  in_place: gradients are accumulated in place, which JAX does not vmap
   """
 
   rows: int
@@ -35,7 +35,7 @@ class MicroBatch(NamedTuple):
 
 
 def wanted(rows: Rows):
-  """Tokens that were sampled or are trained on: [N, T] bool."""
+  """Marks tokens that were sampled or are trained on: [N, T] bool."""
   return rows.sampled | (rows.weight != 0)
 
 
@@ -44,9 +44,9 @@ def sized(micro: int | MicroBatch) -> MicroBatch:
 
 
 def unfolded(micro: int | MicroBatch) -> MicroBatch:
-  """The size in rows, for outputs that fold to no advantage.
+  """Returns the size in rows, for outputs that gain nothing from folding.
 
-  Hidden states are as many as tokens of rows; largest logits are of rows.
+  Their hidden states and logits are per row.
   """
   return sized(micro)._replace(fold=False, tokens=0)
 
@@ -56,23 +56,23 @@ class Pieces(Protocol):
 
   @property
   def rounds(self) -> Array:
-    """How many hold any: [] i32."""
+    """Number of micro-batches: [] i32."""
 
   def at(self, i) -> tuple[Rows, Any]:
-    """Rows and extras of micro-batch i."""
+    """Returns rows and extras of micro-batch i."""
 
   def zeros(self, rows: Rows, like: jax.ShapeDtypeStruct) -> Array:
-    """Room for an output of all of them, of which one has such a shape."""
+    """Allocates an output for all micro-batches, each shaped like `like`."""
 
   def put(self, out: PyTree, new: PyTree, i) -> PyTree:
-    """Room with the outputs of micro-batch i in place."""
+    """Writes the outputs of micro-batch i."""
 
   def join(self, out: PyTree) -> PyTree:
-    """Outputs [N, ...] of the rows, in their order; 0 for those left out."""
+    """Returns outputs [N, ...] in row order; 0 for rows left out."""
 
 
 def deal(rows: Rows, extras, keep: Array, micro: int | MicroBatch) -> Pieces:
-  """Micro-batches of the rows to keep.
+  """Splits the kept rows into micro-batches.
 
   Args:
     extras: pytree of [N, ...] arrays that belong to the rows
@@ -90,7 +90,7 @@ def deal(rows: Rows, extras, keep: Array, micro: int | MicroBatch) -> Pieces:
 
 @dataclasses.dataclass(frozen=True)
 class Consecutive:
-  """Rows to keep first, so many at a time: arrays [rounds, micro, ...]."""
+  """Kept rows first, in arrays [rounds, micro, ...]."""
 
   pieces: Any
   order: Array  # [N] i32
@@ -117,11 +117,10 @@ class Consecutive:
 
 @dataclasses.dataclass(frozen=True)
 class Folded:
-  """Rows in the order of `fold.order`, as many at a time as fit.
+  """Rows in the order of `fold.order`, packed into micro-batches.
 
-  Each of D devices has Q consecutive ones of it, equally many to keep, and
-  reads its own. Behind them stand `most` blank ones, so that a micro-batch that
-  is not full ends there.
+  Each of D devices has Q consecutive rows, the same number of them kept, and
+  reads its own. `most` blank rows follow, which pad the last micro-batch.
   """
 
   tree: Any  # rows and extras, [D * (Q + most), ...]
@@ -176,7 +175,7 @@ def _folded(rows: Rows, extras, keep: Array, micro: MicroBatch) -> Folded:
   most, capacity = min(SHARED * one, q), one * t
 
   def deal(tokens, seg, keep):
-    """Rows of the devices [D * Q], which to keep; each one's place."""
+    """Deals rows to devices [D * Q]; returns which to keep and their places."""
     order = fold.order(tokens, seg, keep)
     live = mesh.psum(jnp.sum(keep, dtype=jnp.int32), 'batch')
     edge = jnp.arange(devices + 1, dtype=jnp.int32) * live // devices
@@ -189,7 +188,7 @@ def _folded(rows: Rows, extras, keep: Array, micro: MicroBatch) -> Folded:
     return row.reshape(-1), here.reshape(-1), place
 
   def cut(tree, here):
-    """A device's rows before blank ones, its micro-batches, rounds of all."""
+    """Packs a device's rows; returns rows, micro-batches, rounds of all."""
     rows: Rows = tree[0]
     start, count = fold.cut(
       jnp.sum(rows.seg >= 0, axis=1, dtype=jnp.int32),
@@ -219,14 +218,14 @@ def _folded(rows: Rows, extras, keep: Array, micro: MicroBatch) -> Folded:
 
 
 def _dealt(x):
-  """x [N, ...], its rows dealt to the devices."""
+  """Deals the rows of x [N, ...] to the devices."""
   return mesh.with_logical_sharding(x, 'batch', *(None,) * (x.ndim - 1))
 
 
 def _blank(rows: Rows, extras, keep_N) -> tuple[Rows, Any]:
-  """Rows that write nothing, and extras of 0, where they are not to keep.
+  """Blanks rows, and zeroes extras, that are not kept.
 
-  Log-probs go too: who makes a ratio of them must not overflow.
+  Log-probs are zeroed too, so that ratios of them do not overflow.
   """
   nobody = {
     name: jnp.where(keep_N[:, None], vars(rows)[name], -1)
@@ -241,12 +240,12 @@ def _blank(rows: Rows, extras, keep_N) -> tuple[Rows, Any]:
 
 
 def _masked(x, keep_N):
-  """x [N, ...], 0 in other rows than those to keep."""
+  """Zeroes rows of x [N, ...] that are not kept."""
   return jnp.where(keep_N.reshape(-1, *(1,) * (x.ndim - 1)), x, 0)
 
 
 def _zeros_like_rows(rows: Rows, like):
-  """Zeros of that shape and dtype for all rows, laid out as they are."""
+  """Makes zeros of that shape and dtype for all rows, in their layout."""
   x = jnp.zeros_like(rows.logp[:, 0], like.dtype)
   for size in like.shape[1:]:
     x = jnp.repeat(x[..., None], size, axis=-1)

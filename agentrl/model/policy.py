@@ -97,8 +97,9 @@ def token_outputs(
   whose hand-written gradient rules out forward-mode differentiation.
   """
   before = _before(hidden_NTD)
-  args = before, tokens_NT, wanted_NT, needs, temperature
-  return Outputs(**_written(shape, params, *args))
+  return Outputs(
+    **_written(shape, params, before, tokens_NT, wanted_NT, needs, temperature)
+  )
 
 
 def _written(shape, params, before, tokens, wanted, needs, temperature) -> dict:

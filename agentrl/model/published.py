@@ -1,7 +1,7 @@
-"""Weights as files of a published version, and back.
+"""Reads and writes the weights of a published version.
 
-Of a model that began from a checkpoint they are a directory of `transformers`;
-of one of our own a file of arrays by the names of its parameters.
+A model that began from a checkpoint becomes a directory of `transformers`, one
+of our own a file of arrays by parameter name.
 """
 
 import pathlib
@@ -30,8 +30,8 @@ def write(
   """Writes the decoder in float32, adapters merged into it.
 
   Args:
-    params: of a policy; what stands beside the decoder is left out
-    config: of the checkpoint that it began from; None: it is our own
+    params: of a policy; everything but the decoder is left out
+    config: of the checkpoint that it began from; None: our own model
   """
   params = lora.merge(params)
   if config is not None:
@@ -48,10 +48,10 @@ def write(
 
 
 def read(folder: pathlib.Path, shape: transformer.DecoderConfig) -> PyTree:
-  """The decoder of a folder that `write` filled.
+  """Reads the decoder from a folder that `write` filled.
 
   Raises:
-    ValueError: it is of another model, or damaged.
+    ValueError: it belongs to another model, or is damaged.
   """
   if not (folder / ARRAYS).exists():
     return hf_weights.read(folder, shape)
@@ -65,8 +65,8 @@ def read(folder: pathlib.Path, shape: transformer.DecoderConfig) -> PyTree:
       x for x in sorted({*want, *have}) if want.get(x) != have.get(x)
     )
     raise ValueError(
-      f'{folder}: {different} has the shape {have.get(different)}, and the'
-      f' model that is served has {want.get(different)}; they are of different'
+      f'{folder}: {different} must have the shape {want.get(different)} of the'
+      f' served model, got {have.get(different)}; they belong to different'
       ' models'
     )
   tree = jax.tree.structure(specs, is_leaf=mesh.is_param)
@@ -74,13 +74,13 @@ def read(folder: pathlib.Path, shape: transformer.DecoderConfig) -> PyTree:
 
 
 def _load(file: pathlib.Path) -> dict[str, np.ndarray]:
-  """Arrays that `write` wrote. Raises ValueError for others."""
+  """Loads arrays that `write` wrote; ValueError for others."""
   text_files.regular(file)
   try:
     arrays = safetensors.numpy.load_file(file)
   except (safetensors.SafetensorError, OSError, KeyError) as error:
     raise ValueError(
-      f'{file} is no safetensors file of float32 ({error!r}); publish that'
+      f'{file} must be a safetensors file of float32 ({error!r}); publish that'
       ' version again'
     ) from error
   for name, x in arrays.items():
@@ -93,7 +93,7 @@ def _load(file: pathlib.Path) -> dict[str, np.ndarray]:
 
 
 def adapter_of(params: PyTree) -> PyTree:
-  """The adapter in a policy that has one: {name: {'a': ..., 'b': ...}}."""
+  """Returns the adapter of a policy: {name: {'a': ..., 'b': ...}}."""
   return {
     name: {'a': x.a, 'b': x.b}
     for name, x in params['layers'].items()

@@ -211,10 +211,10 @@ def _splash_trees(
   def row(args):
     q_HTd, k_GTd, v_GTd, until_T = args
     # Gradients of the pieces are summed in float32.
-    keys = k_GTd.astype(jnp.float32), v_GTd.astype(jnp.float32)
+    k_GTd, v_GTd = k_GTd.astype(jnp.float32), v_GTd.astype(jnp.float32)
 
     def piece(x):
-      return _splash_piece(c, interpret, *x, *keys, until_T)
+      return _splash_piece(c, interpret, *x, k_GTd, v_GTd, until_T)
 
     q_PHCd = _pieces(q_HTd, pieces)
     out_PHCd = jax.lax.map(

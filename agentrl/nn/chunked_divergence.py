@@ -69,7 +69,7 @@ class PairSums(NamedTuple):
 def token_divergence(
   c: DivergenceConfig, h_NTD, head, teacher_h_NTE, teacher_head, wanted_NT
 ) -> Array:
-  """[N, T] f32, nats; 0 where nothing is wanted.
+  """Computes the divergence of each token [N, T] f32, nats; 0 if unwanted.
 
   Args:
     h_NTD: the student's normed hidden states that predict the tokens
@@ -94,13 +94,13 @@ def token_divergence(
 def _check(c: DivergenceConfig, words: int, teacher_words: int) -> None:
   if not 0 <= c.beta <= 1:
     raise ValueError(
-      f'beta={c.beta} is no share; set it to 0 (forward KL), 1 (reverse KL) or'
-      ' a number in between (Jensen)'
+      'beta must be 0 (forward KL), 1 (reverse KL) or in between (Jensen), got'
+      f' {c.beta}'
     )
   if words != teacher_words:
     raise ValueError(
-      f"the teacher's vocabulary has {teacher_words} words and the student's"
-      f' {words}; take a teacher of the same tokenizer'
+      f"the teacher's vocabulary must have the student's {words} tokens, got"
+      f' {teacher_words}; choose a teacher with the same tokenizer'
     )
 
 
@@ -128,7 +128,7 @@ _read.defvjp(_answer, _pull)
 
 
 def _axes(c: DivergenceConfig):
-  """Logical axes of h and head of both, and of wanted."""
+  """Returns logical axes of both h and heads, and of wanted."""
   rows = vocab_blocks.row_axes()
   heads = (vocab_blocks.head_axes(x.axis) for x in (c.student, c.teacher))
   student, teacher = heads
@@ -136,7 +136,7 @@ def _axes(c: DivergenceConfig):
 
 
 def _forward(c: DivergenceConfig, h_NTD, head, teacher_h_NTE, goal, wanted_NT):
-  """Divergence, K, L_p and L_q of one device's rows, [N, T] each."""
+  """Computes divergence, K, L_p and L_q of a device's rows, [N, T] each."""
   rounds = vocab_blocks.deal(wanted_NT, c.tokens)
   blocks = vocab_blocks.cut(head, c.student.axis, c.words, h_NTD.dtype)
   goals = vocab_blocks.cut(goal, c.teacher.axis, c.words, teacher_h_NTE.dtype)
@@ -191,7 +191,7 @@ def _backward(
   wanted_NT,
   *fixed_NT,
 ):
-  """Cotangents of the student's h and head, of one device's rows and words."""
+  """Computes cotangents of the student's h and head on one device."""
   rounds = vocab_blocks.deal(wanted_NT, c.tokens)
   blocks = vocab_blocks.cut(head, c.student.axis, c.words, h_NTD.dtype)
   goals = vocab_blocks.cut(goal, c.teacher.axis, c.words, teacher_h_NTE.dtype)
@@ -216,7 +216,7 @@ def _backward(
 
 
 def _more(beta: float, sums: PairSums, x, u) -> PairSums:
-  """The sums with those over another block of words, x and u [n, words]."""
+  """Adds another block of words to the sums, x and u [n, words]."""
   top = jnp.maximum(sums.top, jnp.max(x, axis=1))
   high = jnp.maximum(sums.high, jnp.max(u, axis=1))
   sums = _rebased(sums, top, high)
@@ -234,7 +234,7 @@ def _more(beta: float, sums: PairSums, x, u) -> PairSums:
 
 
 def _rebased(sums: PairSums, top, high) -> PairSums:
-  """The sums below other tops."""
+  """Rebases the sums to new tops."""
   rise, climb = sums.top - top, sums.high - high
   e, f = jnp.exp(rise), jnp.exp(climb)
   return PairSums(
@@ -248,7 +248,7 @@ def _rebased(sums: PairSums, top, high) -> PairSums:
 
 
 def _whole(sums: PairSums) -> PairSums:
-  """The sums over the words of all devices."""
+  """Reduces the sums over the words of all devices."""
   top, high = (mesh.pmax(x, 'vocab') for x in (sums.top, sums.high))
   sums = _rebased(sums, top, high)
   total, amount, gap, lag = (
@@ -258,7 +258,7 @@ def _whole(sums: PairSums) -> PairSums:
 
 
 def _end(beta: float, sums: PairSums) -> Array:
-  """KL(q ‖ p) of β = 0, KL(p ‖ q) of β = 1."""
+  """Computes KL(q ‖ p) for β = 0, KL(p ‖ q) for β = 1."""
   ahead = jnp.log(sums.total) - jnp.log(sums.amount)
   if beta == 0:
     return sums.lag / sums.amount + ahead
@@ -266,14 +266,14 @@ def _end(beta: float, sums: PairSums) -> Array:
 
 
 def _log_mixture(beta: float, log_p, log_q):
-  """log((1 − β) p + β q), between the ends."""
+  """Computes log((1 − β) p + β q) for 0 < β < 1."""
   return jnp.logaddexp(
     log_p + np.float32(np.log1p(-beta)), log_q + np.float32(np.log(beta))
   )
 
 
 def _slope(beta: float, log_p, log_q, center):
-  """d divergence / d x [n, words]; center is K, [n, 1]."""
+  """Computes d divergence / d x [n, words]; center is K, [n, 1]."""
   p = jnp.exp(log_p)
   if beta == 0:
     return p - jnp.exp(log_q)

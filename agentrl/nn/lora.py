@@ -1,10 +1,9 @@
 """Low-rank adapters (LoRA, 2106.09685): w + alpha / rank a b, w being frozen.
 
-`attach` lays an adapter beside the matrices that it changes. Products with
-them (layers.dense, moe.mix) add (x a) b to x w: a matrix
-w + a b is never made, neither forwards nor as a gradient, so that any number
-of adapters need one copy of the base. `stack` and `select` put rows of several
-adapters into one batch.
+`attach` pairs an adapter with the matrices that it changes. Their products
+(layers.dense, moe.mix) add (x a) b to x w: the matrix w + a b is never
+materialised, in the forward pass or the gradient, so any number of adapters
+share one copy of the base. `stack` and `select` batch rows of several adapters.
 """
 
 import dataclasses
@@ -36,15 +35,15 @@ class Lora:
   def __post_init__(self):
     if self.rank < 1:
       raise ValueError(
-        f'lora.rank={self.rank} must be at least 1, or 0 in a config for no'
-        ' adapter'
+        f'lora.rank must be at least 1, or 0 in a config for no adapter, got'
+        f' {self.rank}'
       )
     try:
       re.compile(self.pattern)
     except re.error as e:
       raise ValueError(
-        f'lora.pattern={self.pattern!r} is no regular expression ({e}); give'
-        " one such as 'q|k|v|o'"
+        "lora.pattern must be a regular expression, such as 'q|k|v|o', got"
+        f' {self.pattern!r} ({e})'
       ) from e
 
   @property
@@ -54,7 +53,7 @@ class Lora:
 
 @struct.dataclass
 class Adapted:
-  """Matrices w + scale a b, of which a and b are small."""
+  """Matrices w + scale a b with low-rank a and b."""
 
   w: Array  # [lead..., in..., out...]
   a: Array  # [lead..., in..., rank]
@@ -69,7 +68,7 @@ class Adapted:
 
 @struct.dataclass
 class RowAdapted:
-  """Matrix and adapters of rows: row n is multiplied by w + scale a_n b_n."""
+  """Matrix with one adapter per row: row n uses w + scale a_n b_n."""
 
   w: Array  # [in..., out...]
   a: Array  # [N, in..., rank]
@@ -86,11 +85,11 @@ def is_row_adapted(x) -> bool:
 
 
 def stack(trees: Sequence[PyTree]) -> PyTree:
-  """Parameters of several adapters on one base, without leading axes.
+  """Stacks several adapters of one base, without leading axes.
 
   Args:
-    trees: alike but for a and b of their adapted matrices
-  Returns: the first tree, with row m of what is adapted that of tree m
+    trees: equal but for a and b of their adapted matrices
+  Returns: the first tree, with row m of a and b from tree m
   """
 
   def rows(first, *others):
@@ -104,7 +103,7 @@ def stack(trees: Sequence[PyTree]) -> PyTree:
 
 
 def select(params: PyTree, adapter_N: Array) -> PyTree:
-  """Gives row n the adapter of that number, of `stack`; others: unchanged."""
+  """Selects adapter adapter_N[n] of `stack` for row n."""
   return jax.tree.map(
     lambda x: (
       x.replace(a=x.a[adapter_N], b=x.b[adapter_N]) if is_row_adapted(x) else x
@@ -115,9 +114,9 @@ def select(params: PyTree, adapter_N: Array) -> PyTree:
 
 
 def specs(c: Lora, layers: dict[str, Param]) -> dict[str, dict[str, Param]]:
-  """Parameters of an adapter: {name of a matrix: {'a', 'b'}}.
+  """Declares the parameters of an adapter: {matrix name: {'a', 'b'}}.
 
-  b begins at zero, so that the adapted model begins as the base.
+  b starts at zero, so that the adapted model starts as the base.
 
   Args:
     layers: specs of the base's layers (nn/config.py)
@@ -127,14 +126,14 @@ def specs(c: Lora, layers: dict[str, Param]) -> dict[str, dict[str, Param]]:
   chosen = [name for name in names if re.fullmatch(c.pattern, name)]
   if not chosen:
     raise ValueError(
-      f'lora.pattern={c.pattern!r} matches no matrix of the model; it has'
-      f" {tuple(names)}, so write for example 'q|v'"
+      f'lora.pattern must match at least one of {tuple(names)}, got'
+      f" {c.pattern!r}; write for example 'q|v'"
     )
   return {name: _sides(c, name, layers[name]) for name in chosen}
 
 
 def _sides(c: Lora, name: str, w: Param) -> dict[str, Param]:
-  """Specs of the two sides of what is added to w."""
+  """Declares the two factors added to w."""
   lead = sum(axis in LEAD for axis in w.axes)
   cut = lead + INPUTS[name]
   a, b = _cut(w.shape, lead, cut, c.rank)
@@ -149,12 +148,12 @@ def _sides(c: Lora, name: str, w: Param) -> dict[str, Param]:
 
 
 def _cut(axes: tuple, lead: int, cut: int, between) -> tuple[tuple, tuple]:
-  """Splits per-axis values of w into those of a and of b."""
+  """Splits per-axis values of w between a and b."""
   return (*axes[:cut], between), (*axes[:lead], between, *axes[cut:])
 
 
 def attach(c: Lora, params: PyTree, adapter: PyTree) -> PyTree:
-  """The decoder's parameters with the adapter beside them; nothing is copied.
+  """Pairs the decoder's parameters with the adapter, without copying.
 
   Raises: ValueError for an adapter of another base.
   """
@@ -162,24 +161,24 @@ def attach(c: Lora, params: PyTree, adapter: PyTree) -> PyTree:
   for name, sides in adapter.items():
     if name not in layers:
       raise ValueError(
-        f'the adapter changes {name!r} and the model has {tuple(layers)}; it'
-        ' belongs to another base'
+        f'the adapter must change matrices among {tuple(layers)}, got {name!r};'
+        ' it belongs to another base'
       )
     layers[name] = x = Adapted(layers[name], scale=c.scale, **sides)
     want = _cut(x.w.shape, x.lead, x.a.ndim - 1, c.rank)
     if (x.a.shape, x.b.shape) != want:
       raise ValueError(
-        f'the adapter of {name!r} has shapes {x.a.shape} and {x.b.shape}, and'
-        f' for a matrix {x.w.shape} at lora.rank={c.rank} they are {want[0]}'
-        f' and {want[1]}; it belongs to another base or rank'
+        f'the adapter of {name!r} must have shapes {want[0]} and {want[1]} for'
+        f' a matrix {x.w.shape} at lora.rank={c.rank}, got {x.a.shape} and'
+        f' {x.b.shape}; it belongs to another base or rank'
       )
   return {**params, 'layers': layers}
 
 
 def merge(params: PyTree) -> PyTree:
-  """Plain parameters: every adapted matrix becomes w + scale a b.
+  """Merges adapters: every adapted matrix becomes w + scale a b.
 
-  What is not adapted is the same array; the others are new.
+  Other parameters are shared, not copied.
   """
   return jax.tree.map(
     lambda x: _sum(x) if is_adapted(x) else x, params, is_leaf=is_adapted
@@ -195,7 +194,7 @@ def _sum(x: Adapted) -> Array:
 
 
 def beside(params: PyTree, specs: PyTree) -> PyTree:
-  """The specs, as a tree of the parameters' form: some may be adapted."""
+  """Expands the specs to the structure of params, some of them adapted."""
 
   def sides(p: Param, x):
     if not is_adapted(x):
@@ -207,5 +206,5 @@ def beside(params: PyTree, specs: PyTree) -> PyTree:
 
 
 def gather(params: PyTree, specs: PyTree) -> PyTree:
-  """mesh.gather_params, of parameters some of which may be adapted."""
+  """Applies mesh.gather_params to parameters that may be adapted."""
   return mesh.gather_params(params, beside(params, specs))

@@ -1,9 +1,8 @@
 """Mixture of experts: every token through the few MLPs its router prefers.
 
-No token is dropped: (token, expert) pairs are sorted by expert and each
-expert multiplies its own, however many these are. Where devices have different
-experts, each of them sees the tokens of all, and what its experts make of
-them is summed and dealt out again.
+No token is dropped: (token, expert) pairs are sorted by expert and each expert
+processes its own, however many. With experts sharded over devices, each device
+gathers all tokens, applies its experts, and the results are reduce-scattered.
 """
 
 import functools
@@ -35,11 +34,11 @@ class Routing(NamedTuple):
 
 
 def route(logits_ME, top_k: int, unit: bool):
-  """The top_k experts of each token, in float32.
+  """Selects the top_k experts of each token, in float32.
 
   Args:
     logits_ME: of M tokens over E experts
-    unit: whether the weights of a token's experts are made to sum to 1
+    unit: whether to normalise the weights of a token's experts to sum to 1
   Returns: weight [M, top_k] f32, expert [M, top_k] i32
   """
   weight, expert = jax.lax.top_k(jax.nn.softmax(logits_ME, axis=-1), top_k)
@@ -57,7 +56,7 @@ class MoEConfig(NamedTuple):
 
 
 def mix(c: MoEConfig, p: dict, specs: dict, x_NTD, live_NT, rows=layers.ROWS):
-  """sum_e weight_e MLP_e(x) over each token's experts (1701.06538).
+  """Computes sum_e weight_e MLP_e(x) over each token's experts (1701.06538).
 
   Args:
     p: router [D, E], gate and up [E, D, F], down [E, F, D], which may be
@@ -79,7 +78,7 @@ def mix(c: MoEConfig, p: dict, specs: dict, x_NTD, live_NT, rows=layers.ROWS):
 
 
 def _mix(c: MoEConfig, p: dict, x_NTD, live_NT):
-  """`mix` of a device's tokens, with its experts and those of others."""
+  """Applies `mix` to a device's tokens, with experts on all devices."""
   x = x_NTD.reshape(-1, x_NTD.shape[-1])
   router, exact = p['router'].astype(x.dtype), precision.of_product(x)
   logits = jnp.matmul(x, router, precision=exact).astype(jnp.float32)
@@ -92,14 +91,14 @@ def _mix(c: MoEConfig, p: dict, x_NTD, live_NT):
 
 
 def balance(routing: Routing, top_k: int):
-  """Load-balance loss: 1 if tokens spread evenly, E if all go to one expert.
+  """Computes the load-balance loss: 1 if even, E if one expert gets all.
 
   mean over layers of E sum_e f_e p_e, with f_e the share of the tokens'
   choices that fell on expert e and p_e its mean probability: the balance loss
   of Switch Transformers (2101.03961, equations 4 to 6), for top_k choices.
-  Only p has a gradient. Sums over micro-batches come first: it is not linear.
-  That of `transformers` pools the layers before the product and is top_k times
-  as large: its router_aux_loss_coef is to be multiplied by top_k.
+  Only p has a gradient. Nonlinear, so it is applied to sums over micro-batches.
+  `transformers` pools layers before the product and its loss is top_k times as
+  large: multiply its router_aux_loss_coef by top_k.
   """
   tokens = routing.tokens[:, None]
   f = jax.lax.stop_gradient(routing.chosen) / (top_k * tokens)
@@ -109,7 +108,7 @@ def balance(routing: Routing, top_k: int):
 
 
 def _through(c: MoEConfig, p: dict, x_MD, weight_MK, expert_MK):
-  """Weighted sum of what this device's experts make of each token: [M, D]."""
+  """Sums the weighted outputs of this device's experts: [M, D]."""
   m, k = expert_MK.shape
   held = jax.tree.leaves(p['up'])[0].shape[0]
   own = expert_MK.reshape(-1) - mesh.axis_index('expert') * held

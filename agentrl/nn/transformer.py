@@ -40,16 +40,17 @@ class LayerContext(NamedTuple):
 def embed(
   c: DecoderConfig, params, tokens_NT, pos_NT, rows=layers.ROWS, width=None
 ):
-  """Token embeddings, with those of positions where learned: [N, T, D].
+  """Embeds tokens, plus positions if learned: [N, T, D].
 
   Args:
     params: gathered, the table if width is None
     rows: logical axes of N and T
     width: logical axis of the table's width; 'stored': as parameters are stored
   """
-  words = (('vocab', width), rows), ((*rows, None),)
   look_up = functools.partial(_exchange, c.dtype) if width else _look_up
-  (x,) = mesh.shard_map(look_up, *words)(params['embed'], tokens_NT)
+  (x,) = mesh.shard_map(look_up, (('vocab', width), rows), ((*rows, None),))(
+    params['embed'], tokens_NT
+  )
   if c.embed_scale != 1.0:
     x *= c.embed_scale
   if c.positions:
@@ -70,10 +71,10 @@ def _look_up(table_VD, tokens_NT):
 
 
 def _exchange(dtype, table_VD, tokens_NT):
-  """As _look_up, of a table whose width is in pieces: tokens go to the pieces.
+  """Looks embeddings up in a table sharded by width: tokens go to the shards.
 
-  What was looked up comes back, and so does its gradient on the way backwards:
-  neither the table nor its gradient is ever whole on a device.
+  Embeddings, and gradients in the backward pass, are exchanged instead, so the
+  table and its gradient are never whole on a device.
   """
   every_SNT = mesh.all_gather(tokens_NT[None], 'stored')
   (x_SNTd,) = _look_up(table_VD, every_SNT)
@@ -82,14 +83,14 @@ def _exchange(dtype, table_VD, tokens_NT):
 
 
 def head(params):
-  """The output head as stored, and its vocabulary axis."""
+  """Returns the output head as stored, and its vocabulary axis."""
   if 'head' in params:
     return params['head'], 1
   return params['embed'], 0
 
 
 def logits(params, x_NTD, cap: float = 0.0):
-  """Next-token logits [N, T, V] in float32, of normed hidden states.
+  """Computes next-token logits [N, T, V] in float32 from normed states.
 
   cap: the shape's logit_cap.
   """
@@ -104,7 +105,7 @@ def logits(params, x_NTD, cap: float = 0.0):
 
 
 def block(c: DecoderConfig, p: dict, x_NTD, way: LayerContext):
-  """One layer: x + attention, then x + MLP.
+  """Applies one layer: x + attention, then x + MLP.
 
   Returns: [N, T, D], Routing of this layer (None without experts)
   """
@@ -129,7 +130,7 @@ def block(c: DecoderConfig, p: dict, x_NTD, way: LayerContext):
 
 
 def _mlp(c: DecoderConfig, p: dict, x_NTD, way: LayerContext):
-  """down(act(gate x) * up x) (2002.05202)."""
+  """Computes down(act(gate x) * up x) (2002.05202)."""
   gate = layers.dense(x_NTD, p['gate'], EMBED, ('mlp',), way.rows)
   up = layers.dense(x_NTD, p['up'], EMBED, ('mlp',), way.rows)
   gate = _biased(gate, p, 'gate_bias', c.mlp_bias)
@@ -144,12 +145,12 @@ def normed(c: DecoderConfig, p: dict, name: str, x):
 
 
 def _biased(x, p: dict, name: str, there: bool):
-  """x + bias [...], over the leading axes of x."""
+  """Adds the bias [...] over the leading axes of x."""
   return x + p[name][None, None].astype(x.dtype) if there else x
 
 
 def heads(c: DecoderConfig, p: dict, y_NTD, way: LayerContext, name: str):
-  """Queries, keys or values (q, k, v) of normed inputs: [N, T, heads, d]."""
+  """Computes queries, keys or values (q, k, v): [N, T, heads, d]."""
   axis = 'heads' if name == 'q' else 'kv_heads'
   x = layers.dense(y_NTD, p[name], EMBED, (axis, None), way.rows)
   x = _biased(x, p, f'{name}_bias', c.bias)
@@ -161,11 +162,11 @@ def heads(c: DecoderConfig, p: dict, y_NTD, way: LayerContext, name: str):
 
 
 def forward(c: DecoderConfig, params, tokens_NT, seg_NT, look_NT=None):
-  """Normed hidden states [N, T, D] of rows; hidden[t] has seen tokens <= t.
+  """Computes normed hidden states [N, T, D]; hidden[t] sees tokens <= t.
 
   Args:
-    look_NT: bool, where somebody will look; elsewhere the result may hold
-      anything finite. None: everywhere
+    look_NT: bool, positions whose result is needed; elsewhere it is finite but
+      arbitrary. None: all
   """
   name = kernel(c, seg_NT.shape[1])
   if look_NT is None or c.layers > UNROLL or name != 'xla':
@@ -183,11 +184,11 @@ def forward(c: DecoderConfig, params, tokens_NT, seg_NT, look_NT=None):
 
 
 def routed(c: DecoderConfig, params, tokens_NT, seg_NT, look=None):
-  """As `forward`, with what the routers did: [N, T, D], Routing.
+  """Runs `forward`, returning the routing too: [N, T, D], Routing.
 
-  Routing is of the tokens in segments >= 0; None without experts. With a look,
-  (AttentionConfig, q, k, until) -> x, it is the x [L, ...] of all layers
-  instead.
+  Routing covers tokens in segments >= 0; None without experts. With a look,
+  (AttentionConfig, q, k, until) -> x, it is replaced by x [L, ...] of all
+  layers.
   """
   name, until_NT = kernel(c, seg_NT.shape[1]), layers.segment_until(seg_NT)
   return forward_trees(c, params, tokens_NT, until_NT, name, look)
@@ -196,10 +197,10 @@ def routed(c: DecoderConfig, params, tokens_NT, seg_NT, look=None):
 def forward_trees(
   c: DecoderConfig, params, tokens_NT, until_NT, name, look=None
 ):
-  """As `routed`, of rows of trees (layers.segment_until): [N, T, D], Routing.
+  """Runs `routed` on rows of trees (layers.segment_until): [N, T, D], Routing.
 
   name: of the attention kernel (attention_kernels.choose_for_trees); 'splash'
-    reads segments alone
+    only supports segments
   """
   t, rows = tokens_NT.shape[1], ('batch', mesh.sharded_axis_or_none('time'))
   tokens_NT = mesh.pad_to_divisible(tokens_NT, 1, 'time')
@@ -220,14 +221,14 @@ def forward_trees(
 
 
 def kernel(c: DecoderConfig, tokens: int) -> str:
-  """Attention kernel of rows of so many tokens, by attention_kernels."""
+  """Chooses the attention kernel for rows of so many tokens."""
   return attention_kernels.choose(
     c.attention, tokens, c.head_dim, c.dtype, c.score_cap
   )
 
 
 def kernel_of_trees(c: DecoderConfig) -> str:
-  """Attention kernel of rows of trees, by attention_kernels."""
+  """Chooses the attention kernel for rows of trees."""
   return attention_kernels.choose_for_trees(
     c.attention, c.head_dim, c.dtype, c.score_cap
   )
@@ -236,7 +237,7 @@ def kernel_of_trees(c: DecoderConfig) -> str:
 def make_layer_fn(
   c: DecoderConfig, name: str, until_NT, rows=layers.ROWS, look=None
 ):
-  """Positions; window -> (x, layer's parameters as stored) -> x, Routing."""
+  """Makes positions and window -> (x, stored parameters) -> x, Routing."""
   pos, live = layers.positions(until_NT), until_NT >= 0
   pos, live = (mesh.with_logical_sharding(x, *rows) for x in (pos, live))
   stored = layer_specs(c)
@@ -269,7 +270,7 @@ def make_layer_fn(
 
 
 def remat(c: DecoderConfig, layer):
-  """The layer, of which c.remat says what the backward pass keeps."""
+  """Rematerialises the layer as c.remat says."""
   if c.remat == 'none':
     return layer
   keep = jax.checkpoint_policies
@@ -281,10 +282,10 @@ def remat(c: DecoderConfig, layer):
 
 
 def scan_layers(c: DecoderConfig, step, x, stacked):
-  """x through all layers, and Routing of each [L, ...].
+  """Runs x through all layers; returns x and Routing of each [L, ...].
 
-  A deep stack is a loop; where windows alternate, each round is a period of
-  them, and what is left of the last period follows.
+  A deep stack is a loop; with alternating windows each iteration is one period,
+  and the remainder of the last period follows.
   """
   # Unrolled where it can be: slicing stacked parameters in a loop copies. While
   # gradients are added where they are made, no scan can be vmapped (JAX 0.10);
@@ -316,7 +317,7 @@ def scan_layers(c: DecoderConfig, step, x, stacked):
 
 
 def _one_by_one(c: DecoderConfig, step, x, stacked, indices):
-  """x through the layers of these indices, stacked[0] the first of them."""
+  """Runs x through the layers of these indices, stacked[0] the first."""
   routing = []
   for i, index in enumerate(indices):
     x, new = step(c.window(index))(x, _layer(stacked, i))
@@ -327,7 +328,7 @@ def _one_by_one(c: DecoderConfig, step, x, stacked, indices):
 def _answer(
   c: DecoderConfig, p: dict, x_NTD, way: LayerContext, mask_NTS, look_NT
 ):
-  """The last layer: keys and values of all, answers where somebody looks."""
+  """Runs the last layer: all keys and values, queries at look_NT only."""
   y = normed(c, p, 'attn_norm', x_NTD)
   k, v = (heads(c, p, y, way, name) for name in 'kv')
 
@@ -342,13 +343,13 @@ def _answer(
 
 
 def gathered(c: DecoderConfig, params) -> dict:
-  """The decoder's own parameters, without heads that stand beside them."""
+  """Gathers the decoder's parameters, without extra heads."""
   own = specs(c)
   return lora.gather({name: params[name] for name in own}, own)
 
 
 def each(c: DecoderConfig, stacked) -> tuple:
-  """A tree of stacked parameters as one tree for each layer."""
+  """Splits a tree of stacked parameters into one tree per layer."""
   return tuple(_layer(stacked, i) for i in range(c.layers))
 
 

@@ -1,4 +1,4 @@
-"""Pictures of jit environments: a board as a figure, an episode as a GIF."""
+"""Pictures of jit environments: boards as figures, episodes as GIFs."""
 
 import os
 from collections.abc import Sequence
@@ -70,14 +70,14 @@ def draw(axes: Axes, text: str, caption: str) -> None:
 
 
 def board(text: str) -> list[str]:
-  """The rows of a board; none where the text is no board."""
+  """Splits a board into rows; empty if the text is not a board."""
   rows = [line for line in text.splitlines() if set(line) <= set(LAKE)]
   same = len({len(row) for row in rows}) == 1
   return rows if same and len(rows) > 1 else []
 
 
 def picture(texts: dict[str, str], path: str | os.PathLike[str]) -> None:
-  """One picture of several observations, side by side under their names."""
+  """Draws several observations side by side under their names."""
   figure = Figure(figsize=(2.6 * len(texts), 2.9), dpi=100)
   figure.set_layout_engine('tight')
   canvas = FigureCanvasAgg(figure)

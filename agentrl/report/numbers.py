@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from agentrl.log import run_summary
 
@@ -41,7 +41,8 @@ def measure(name: str, specs: Mapping[str, Mapping] | None) -> NumberFormat:
   return NumberFormat(label, about.get('unit', ''), scale, digits)
 
 
-def is_number(x: Any) -> bool:
+def is_number(x: object) -> TypeGuard[float]:
+  """Returns whether it is a finite number."""
   return isinstance(x, int | float) and math.isfinite(x)
 
 

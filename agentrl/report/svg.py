@@ -51,7 +51,8 @@ _RC = {
   'ytick.labelcolor': VARIABLE['muted'],
   'ytick.left': False,
 }
-in_style = functools.partial(matplotlib.rc_context, _RC)
+# matplotlib types the keys as a Literal, which a dict literal loses.
+in_style = functools.partial(matplotlib.rc_context, _RC)  # type: ignore[arg-type]
 
 
 class Look(NamedTuple):
@@ -140,8 +141,13 @@ def line(
 
 
 def band(on: Axes, x, low, high, look: Look) -> None:
-  around = [*x, *reversed(x)], [*low, *reversed(high)]
-  on.fill(*around, facecolor=look.ink, alpha=0.11, linewidth=0)
+  on.fill(
+    [*x, *reversed(x)],
+    [*low, *reversed(high)],
+    facecolor=look.ink,
+    alpha=0.11,
+    linewidth=0,
+  )
 
 
 def draw(figure: Figure, label: str, style: str = 'chart') -> Markup:
@@ -155,7 +161,7 @@ def draw(figure: Figure, label: str, style: str = 'chart') -> Markup:
   figure.savefig(buffer, format='svg', metadata=nothing)
   text = re.sub(r'\s+', ' ', buffer.getvalue())
   mark = f'{zlib.crc32(f"{label}{text}".encode()):x}'
-  box = re.search(r'viewBox="([^"]*)"', text)[1]
+  (box,) = re.findall(r'viewBox="([^"]*)"', text)[:1]
   text = re.sub(r'^.*?<svg[^>]*>|</svg>\s*$', '', text)
   for pattern, new in (
     (r'<defs> <style.*?</style> </defs>', ''),

@@ -7,9 +7,8 @@
   of turn k               fold_in(·, k + 1): 0: message, 1: environment
   of token t of a message fold_in(·, t)
 
-So nothing depends on the slot or on the rest of the batch. In turns that
-repeat another trajectory's (types.Copies) the environment draws what it drew
-there.
+So nothing depends on the slot or on the rest of the batch. Turns copied from
+another trajectory (types.Copies) repeat the environment's random draws.
 """
 
 import enum
@@ -22,7 +21,7 @@ from agentrl.types import Array, Attempts, Copies
 
 
 class Stream(enum.IntEnum):
-  """Purposes of randomness in a run; no two may share a number."""
+  """Purpose of randomness in a run; numbers are unique."""
 
   UPDATE = 1  # signals and losses; who is in which minibatch
   SFT = 2  # demonstrations; also the rollouts of tabular policies
@@ -34,12 +33,12 @@ class Stream(enum.IntEnum):
 
 
 def stream_key(key: Array, stream: Stream) -> Array:
-  """Key of a stream, from that of the run."""
+  """Derives the key of a stream from the run's."""
   return jax.random.fold_in(key, int(stream))
 
 
 def step_key(key: Array, stream: Stream, step: Array | int) -> Array:
-  """Key of a stream at a step, from that of the run."""
+  """Derives the key of a stream at a step from the run's."""
   return jax.random.fold_in(stream_key(key, stream), step)
 
 
@@ -52,7 +51,7 @@ class Keys:
   turns: Array  # [B] i32
 
   def of(self, at, turn):
-    """Keys of trajectories at turns: [n] each -> [n]."""
+    """Derives keys of trajectories at turns: [n] each -> [n]."""
     return jnp.where(turn < self.turns[at], self.origin[at], self.own[at])
 
 
@@ -69,13 +68,13 @@ def keys(attempts: Attempts, key) -> Keys:
 
 
 def start(keys: Keys, at):
-  """Keys of how trajectories [n] begin: [n]."""
+  """Derives keys for the starts of trajectories [n]: [n]."""
   first = keys.of(at, jnp.zeros_like(at))
   return jax.vmap(jax.random.fold_in, (0, None))(first, 0)
 
 
 def turn(keys: Keys, at, turn):
-  """Keys of messages and of environment steps: [n] each -> [n], [n]."""
+  """Derives keys of messages and environment steps: [n] each -> [n], [n]."""
   fold = jax.vmap(jax.random.fold_in)
   of_turn = fold(keys.of(at, turn), turn + 1)
   return tuple(fold(of_turn, jnp.full_like(at, i)) for i in (0, 1))
@@ -83,7 +82,7 @@ def turn(keys: Keys, at, turn):
 
 @jax.jit(static_argnums=2)
 def host_keys(attempts: Attempts, key, k: int):
-  """For host environments: message keys [B, K, 2] u32, seeds [B] i32 >= 0."""
+  """Derives host message keys [B, K, 2] u32 and seeds [B] i32 >= 0."""
   attempts = jax.tree.map(jnp.asarray, attempts)
   of, at = keys(attempts, key), jnp.arange(attempts.task.shape[0])
   several = jax.vmap(lambda k: turn(of, at, jnp.full_like(at, k))[0])

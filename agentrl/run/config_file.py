@@ -147,7 +147,7 @@ def no_field(c: ConfigDict, path: str) -> str:
       close = domain.suggest(part, node) or field_hints.near(c, path)
       return (
         f'{before}.{part} is not a field of this config{close}; {before} has'
-        f' {", ".join(sorted(node)) or "none"}'
+        f' {", ".join(sorted(node)) or "nothing"}'
       )
     node, before = node[part], f'{before}.{part}'
   return ''

@@ -1,7 +1,7 @@
 """Multi-process runs: joining, and exchange of objects between processes.
 
 Every process runs the same program over one global mesh (`jax.distributed`).
-Which it is comes from the flags, else from the environment that JAX names:
+Its index comes from the flags, else from JAX's environment variables:
 JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES, JAX_PROCESS_ID.
 """
 
@@ -21,7 +21,7 @@ Found = TypeVar('Found')
 
 
 class ProcessInfo(NamedTuple):
-  """One process among all."""
+  """One of the processes of a run."""
 
   coordinator: str  # HOST:PORT of process 0
   count: int  # type: ignore[assignment]
@@ -34,9 +34,9 @@ def process_info(
   index: int | None,
   environ: Mapping[str, str] = os.environ,
 ) -> ProcessInfo | None:
-  """This process's place, None where it is alone.
+  """Returns this process's place; None for a single process.
 
-  Raises: ValueError where only a part of it is given, or it is invalid.
+  Raises: ValueError if it is incomplete or invalid.
   """
   settings = {
     'coordinator': coordinator or environ.get('JAX_COORDINATOR_ADDRESS'),
@@ -48,60 +48,60 @@ def process_info(
     return None
   if missing:
     raise ValueError(
-      f'--{missing[0]} is missing: a run of several processes needs'
+      f'--{missing[0]} must be set: a run of several processes needs'
       ' --coordinator=HOST:PORT, --processes and --process'
     )
   info = ProcessInfo(*settings.values())
   if not re.fullmatch(r'.+:\d+', info.coordinator):
     raise ValueError(
-      f'--coordinator={info.coordinator!r} is not HOST:PORT; name the host of'
-      ' process 0 and a free port, such as 10.0.0.1:1234'
+      '--coordinator must be HOST:PORT of process 0, such as 10.0.0.1:1234,'
+      f' got {info.coordinator!r}'
     )
   if not 0 <= info.index < info.count:
     raise ValueError(
-      f'--process={info.index} is not one of --processes={info.count}; count'
-      f' from 0 to {info.count - 1}'
+      f'--process must be from 0 to {info.count - 1}, got {info.index} of'
+      f' --processes={info.count}'
     )
   return info
 
 
 def _number(name: str, value: int | None, environ: Mapping[str, str]):
-  """Returns the value, or else that of the environment variable."""
+  """Returns the value, else reads the environment variable."""
   text = environ.get(name)
   if value is not None or not text:
     return value
   if not text.isdecimal():
-    raise ValueError(f'{name}={text!r} is not a number; set it to one')
+    raise ValueError(f'{name} must be a number, got {text!r}')
   return int(text)
 
 
 def join(info: ProcessInfo | None) -> None:
-  """Waits for the other processes; before anything else is asked of JAX."""
+  """Waits for the other processes; call it before any other use of JAX."""
   if info is None:
     return
   jax.distributed.initialize(info.coordinator, info.count, info.index)
 
 
 def first() -> bool:
-  """Returns whether this process is the one that writes for all."""
+  """Returns whether this process writes for all."""
   return jax.process_index() == 0
 
 
 def share(n: int) -> range:
-  """Returns which of n things belong to this process."""
+  """Returns which of n items belong to this process."""
   count, index = jax.process_count(), jax.process_index()
   return range(n * index // count, n * (index + 1) // count)
 
 
 def allgather_objects(do: Callable[[], Found]) -> list[Found]:
-  """Returns the result of `do` in every process, to all of them.
+  """Runs `do` in every process and returns all results to each.
 
-  Every process must call it equally often. What it gives can be pickled.
+  Every process must call it the same number of times. Results are pickled.
 
   Raises:
-    Stopped: in all of them where one does. A notice reaches one machine, or
-      several at different steps; a state can only be saved by all at one.
-    RuntimeError: another process raised what is no Stopped.
+    Stopped: in all processes if raised in one. A notice may reach one machine,
+      or several at different steps, but all must save at the same step.
+    RuntimeError: another process raised anything else.
   """
   if jax.process_count() == 1:
     return [do()]

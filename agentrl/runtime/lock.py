@@ -2,14 +2,13 @@
 
     <folder>/lock.<n>   a line of JSON on the holder, then one that it renews
 
-The file of the greatest number is the lock; who takes it over makes the next
-number and removes the one before, so nobody ever writes into the file of
-somebody else. The last one stays, with the word that it was given back: the
-numbers of a folder only grow. Nothing but files is needed, so that it holds
-between machines that share a file system.
+The file with the highest number is the lock; a process that takes it over makes
+the next number and removes the previous one, so that processes never write into
+each other's files. The last file stays, marked as released: numbers only grow.
+It needs only files, so it works between machines that share a file system.
 
-No clock is believed. Who finds a lock watches whether it is renewed, and
-counts: a holder whose clock jumps is alive, one that was stopped is not.
+It trusts no clock. A process that finds a lock watches whether it is renewed: a
+holder whose clock jumps is alive, one that was stopped is not.
 """
 
 import datetime
@@ -39,18 +38,18 @@ _RENEWED = b'renewed %020d\n'
 
 
 class TakenError(ValueError):
-  """Another process writes in the folder."""
+  """Error: another process writes in the folder."""
 
 
 class LostError(OSError):
-  """The folder is not, or no longer, this process's to write in."""
+  """Error: this process may no longer write in the folder."""
 
 
 class Holder(NamedTuple):
-  """A process, as its lock says.
+  """Process that holds a lock, as the lock states.
 
-  machine: which kernel and which of its process-id namespaces; '' if unknown
-  started: when, in the kernel's ticks since it booted; ids are used again
+  machine: kernel and process-id namespace; '' if unknown
+  started: in the kernel's ticks since boot, since ids are reused
   """
 
   host: str
@@ -65,11 +64,11 @@ class Holder(NamedTuple):
 
 
 class Lock:
-  """Held while it is entered, by one process of all that share the folder.
+  """Lock held while entered, by one of the processes that share the folder.
 
   with Lock(folder) as lock:
     ...
-    lock.check()  # before whatever must not be written twice
+    lock.check()  # before anything that must not be written twice
   """
 
   def __init__(
@@ -82,7 +81,7 @@ class Lock:
     self._place: int | None = None  # the folder's descriptor; None in a bucket
 
   def __enter__(self) -> 'Lock':
-    """Takes the lock, if need be after a minute. Raises TakenError."""
+    """Takes the lock, waiting up to a minute. Raises TakenError."""
     self._folder.mkdir(parents=True, exist_ok=True)
     self._me = Holder(
       host=socket.gethostname(),
@@ -109,16 +108,16 @@ class Lock:
     except FileNotFoundError:
       pass  # nobody waits for it
     except OSError as error:
-      logging.warning('%s was not given back: %s', self._path, error)
+      logging.warning('%s was not released: %s', self._path, error)
     if self._place is not None:
       os.close(self._place)
       self._place = None
 
   def check(self) -> None:
-    """Raises LostError once another may write here, or nobody can.
+    """Raises LostError once another process may write here, or none can.
 
-    A bucket, where a look takes a request, is looked at once in a beat: who
-    takes the lock over waits for several.
+    A bucket, where each look is a request, is checked once per beat; a process
+    that takes over waits for several beats.
     """
     now = time.clock_gettime(time.CLOCK_BOOTTIME)  # a machine asleep counts
     if storage.in_bucket(self._folder) and now - self._looked < self._beat:
@@ -128,24 +127,24 @@ class Lock:
       return
     if self._is_gone():
       raise LostError(
-        f'{self._folder} is gone: it was removed or unmounted under the run,'
-        ' which cannot go on; the same command starts anew'
+        f'{self._folder} was removed or unmounted during the run, which cannot'
+        ' continue; repeat the command to start again'
       )
     newest = _newest(self._folder)
     holder = _holder(_read(_path(self._folder, newest)))
     if newest <= self._number or holder is None:
       raise LostError(
-        f'{self._path} is gone or changed: another process may write in'
-        f' {self._folder}, so this one stops; the same command goes on'
+        f'{self._path} was removed or changed: another process may write in'
+        f' {self._folder}, so this one stops; repeat the command to resume'
       )
     raise LostError(
-      f'{self._folder} is now that of {holder}, who took it over when this'
-      f' process, number {self._me.pid} on {self._me.host}, had been still for'
-      f' {self._stale:g} seconds; it stops and writes no more'
+      f'{self._folder} was taken over by {holder}, after this process'
+      f' ({self._me.pid} on {self._me.host}) had been unresponsive for'
+      f' {self._stale:g} seconds; it stops without writing'
     )
 
   def _is_gone(self) -> bool:
-    """Whether the folder is, or another has its name, as one made again."""
+    """Returns whether the folder was removed or replaced."""
     if self._place is None:
       return not self._folder.is_dir()
     ours = os.fstat(self._place)  # open, so its number is of no other folder
@@ -155,12 +154,12 @@ class Lock:
       return True
 
   def _take(self) -> bool:
-    """Takes the lock if it is free; returns whether it was."""
+    """Takes the lock if it is free; returns whether it did."""
     newest = _newest(self._folder)
     if newest >= _LAST:
       raise TakenError(
-        f'{_path(self._folder, newest)} has the last number that a lock may'
-        ' have, which none comes to by itself; remove it'
+        f'{_path(self._folder, newest)} has the highest number that a lock can'
+        ' have, which runs never reach; remove it'
       )
     if newest and not self._free(newest):
       return False
@@ -184,18 +183,18 @@ class Lock:
         try:
           path.unlink(missing_ok=True)
         except (IsADirectoryError, PermissionError):
-          logging.warning('%s is a folder; it is left there', path)
+          logging.warning('%s is a folder and was left in place', path)
     return True
 
   def _free(self, number: int) -> bool:
-    """Returns whether the lock is free; waits until that is certain.
+    """Waits until certain and returns whether the lock is free.
 
-    False if that is not the lock any more. Raises TakenError.
+    False if it is no longer the current lock. Raises TakenError.
     """
     path = _path(self._folder, number)
     first = _read(path)
     holder = _holder(first)
-    name = holder or 'a process that has left no name'
+    name = holder or 'an unknown process'
     if _given_back(first):
       return True
     if _gone(holder):
@@ -218,13 +217,13 @@ class Lock:
         if not now or _given_back(now):
           return False
         raise TakenError(
-          f'{self._folder} is the workdir of {_holder(now) or name}, which is'
-          ' alive; wait for its end, or use another --workdir'
+          f'--workdir={self._folder} is in use by {_holder(now) or name}; wait'
+          ' until it ends, or use another one'
         )
       if _gone(holder):
         break
     logging.warning(
-      '%s was held by %s, which has not renewed its lock: taken over',
+      '%s was held by %s, which stopped renewing its lock: taken over',
       self._folder,
       name,
     )
@@ -240,7 +239,7 @@ class Lock:
         logging.warning('%s cannot be renewed: %s', self._path, error)
 
   def _put(self, word: bytes) -> None:
-    """Overwrites the second line, if this file is still this process's."""
+    """Overwrites the second line if this process still owns the file."""
     if storage.in_bucket(self._path):
       if _read(self._path).startswith(self._line):
         storage.write(self._path, self._line + word)
@@ -268,12 +267,12 @@ def _numbers(folder: storage.Path) -> list[int]:
 
 
 def _newest(folder: storage.Path) -> int:
-  """The number of the lock; 0 where there is none."""
+  """Returns the number of the current lock; 0 without one."""
   return max(_numbers(folder), default=0)
 
 
 def _read(path: storage.Path) -> bytes:
-  """The content of a lock; empty if there is none, or it is no file."""
+  """Reads a lock; empty if it is missing or not a file."""
   if not storage.in_bucket(path) and not path.is_file():  # such as a pipe
     return b''
   try:
@@ -287,7 +286,7 @@ def _given_back(data: bytes) -> bool:
 
 
 def _holder(data: bytes) -> Holder | None:
-  """Returns the holder of the lock; None if it does not say."""
+  """Parses the holder of a lock; None if it is unreadable."""
   try:
     holder = Holder(**json.loads(data.partition(b'\n')[0]))
     return holder if isinstance(holder.pid, int) else None
@@ -296,7 +295,7 @@ def _holder(data: bytes) -> Holder | None:
 
 
 def _age(path: storage.Path) -> float:
-  """Seconds since a lock was renewed, by the clock of the file system."""
+  """Returns seconds since a lock was renewed, by the file system's clock."""
   probe = path.with_name(f'.{path.name}.{uuid.uuid4().hex}')
   try:
     probe.write_bytes(b'')
@@ -308,7 +307,7 @@ def _age(path: storage.Path) -> float:
 
 
 def _machine() -> str:
-  """Returns the scope in which a process id is unique; '' if unknown."""
+  """Returns the scope of unique process ids; '' if unknown."""
   try:
     boot = pathlib.Path('/proc/sys/kernel/random/boot_id').read_text().strip()
     return f'{boot} {os.readlink("/proc/self/ns/pid")}'
@@ -317,7 +316,7 @@ def _machine() -> str:
 
 
 def _started(pid: int) -> str:
-  """Returns when a process started; '' if it has ended, reaped or not."""
+  """Returns when a process started; '' if it has ended, even unreaped."""
   try:
     text = pathlib.Path(f'/proc/{pid}/stat').read_text()
   except OSError:
@@ -327,7 +326,7 @@ def _started(pid: int) -> str:
 
 
 def _gone(holder: Holder | None) -> bool:
-  """Returns whether it is an ended process of this machine, for certain."""
+  """Returns whether it certainly is an ended process of this machine."""
   if holder is None or not holder.machine or holder.machine != _machine():
     return False
   return _started(holder.pid) != holder.started

@@ -1,8 +1,8 @@
-"""Text and JSON that others wrote, read in one way everywhere.
+"""Strict reading of foreign text and JSON.
 
-A byte-order mark is left out, and all line ends are '\\n'. What cannot be read
-is a ValueError that names the file and the line: a pipe or a device, bytes that
-are not UTF-8, JSON that is damaged, nested too deeply, or ambiguous.
+A byte-order mark is dropped and all line ends become '\\n'. Unreadable input
+raises ValueError with file and line: a pipe or a device, bytes that are not
+UTF-8, JSON that is damaged, nested too deeply, or ambiguous.
 """
 
 import collections
@@ -21,7 +21,7 @@ _SURROGATE = re.compile(r'\\u[dD][89a-fA-F]')  # escaped: perhaps half a pair
 def regular(path: FilePath) -> None:
   """Raises ValueError unless the path is a regular file.
 
-  To open a pipe would wait for its writer, and a device may never end.
+  Opening a pipe would wait for its writer, and a device may never end.
   """
   try:
     mode = os.stat(path).st_mode
@@ -31,13 +31,12 @@ def regular(path: FilePath) -> None:
     raise ValueError(f'{path!r} cannot be read: {error}') from error
   if not stat.S_ISREG(mode):
     raise ValueError(
-      f'{path} cannot be read: it must be a regular file, and it is a folder, a'
-      ' pipe or a device'
+      f'{path} must be a regular file, got a folder, a pipe or a device'
     )
 
 
 def lines(path: FilePath) -> Iterator[tuple[int, str]]:
-  """(number, line) of each line of a file, without its end.
+  """Yields (number, line) of a file, without line ends.
 
   Raises:
     ValueError: it cannot be read, or a line is not UTF-8.
@@ -47,7 +46,7 @@ def lines(path: FilePath) -> Iterator[tuple[int, str]]:
 
 
 def read(path: FilePath) -> str:
-  """The text of a file. Raises ValueError, see `lines`."""
+  """Reads the text of a file. Raises ValueError, see `lines`."""
   return ''.join(_lines(path))
 
 
@@ -75,7 +74,7 @@ def _check_utf8(line: str, where: str) -> None:
 
 
 def read_json(path: FilePath) -> Any:
-  """The value of a JSON file. Raises ValueError, see `lines` and `parse`."""
+  """Reads a JSON file. Raises ValueError, see `lines` and `parse`."""
   text = read(path)
   try:
     return parse(text)
@@ -84,13 +83,13 @@ def read_json(path: FilePath) -> Any:
 
 
 def parse(text: str) -> Any:
-  """The value of a JSON text.
+  """Parses JSON.
 
-  Stricter than `json.loads`: numbers are finite in float64 where they have a
-  point or an exponent, keys are distinct, and texts can be encoded in UTF-8.
+  Stricter than `json.loads`: floats are finite in float64, keys are distinct,
+  and strings can be encoded in UTF-8.
 
   Raises:
-    NotJSONError: whatever is wrong with it.
+    NotJSONError: for any fault.
   """
   try:
     value = json.loads(
@@ -103,22 +102,22 @@ def parse(text: str) -> Any:
       json.dumps(value, ensure_ascii=False).encode()
     return value
   except json.JSONDecodeError as error:
-    reason = f'it is no JSON ({error.msg} at character {error.colno})'
+    reason = f'it must be JSON ({error.msg} at character {error.colno})'
     raise NotJSONError(reason, error.lineno, torn=True) from error
   except RecursionError:
     reason = 'it is nested too deeply'
   except UnicodeEncodeError:
-    reason = 'a text holds half of a surrogate pair, which is no character'
+    reason = 'a string holds half of a surrogate pair'
   except ValueError as error:  # of `_finite` and the like, or of int()
     reason = str(error).partition(';')[0]
-  raise NotJSONError(f'it is no JSON that can be used: {reason}', 1) from None
+  raise NotJSONError(f'it must be usable JSON: {reason}', 1) from None
 
 
 class NotJSONError(ValueError):
-  """A text that is no JSON, or none that can be used.
+  """Error: a text is not JSON, or not usable.
 
-  line: of the text, where the mistake is, from 1 on
-  torn: it is no JSON, so that it may be the beginning of some
+  line: of the mistake, from 1
+  torn: a syntax error, so the text may be the beginning of valid JSON
   """
 
   def __init__(self, reason: str, line: int, *, torn: bool = False):
@@ -127,12 +126,12 @@ class NotJSONError(ValueError):
 
 
 def _constant(name: str) -> float:
-  raise ValueError(f'{name} is no number of JSON')
+  raise ValueError(f'numbers must be finite, got {name}')
 
 
 def _finite(text: str) -> float:
   if math.isinf(x := float(text)):
-    raise ValueError(f'the number {text[:40]} is too large')
+    raise ValueError(f'numbers must be finite in float64, got {text[:40]}')
   return x
 
 
@@ -141,5 +140,5 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
   if len(out) < len(pairs):
     counts = collections.Counter(name for name, _ in pairs)
     ((twice, _),) = counts.most_common(1)
-    raise ValueError(f'an object must have the key {twice[:40]!r} once')
+    raise ValueError(f'keys must be distinct, got {twice[:40]!r} twice')
   return out

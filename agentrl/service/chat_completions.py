@@ -1,8 +1,8 @@
 """Service of an OpenAI-compatible server: POST <address>/chat/completions.
 
-What was answered is kept in a file, a JSON object a line, and is never paid for
-again: a run that is resumed gets the same answers. The key is read from the
-environment and is in no message, file or error.
+Answers are kept in a file, one JSON object per line, and never paid for twice:
+a resumed run gets the same answers. The key is read from the environment and
+never appears in a message, file or error.
 """
 
 import collections
@@ -28,7 +28,7 @@ from agentrl.text.message import Message
 
 @dataclasses.dataclass(frozen=True)
 class Endpoint:
-  """A model of a server, and what may be spent on it."""
+  """Model of a server, with its budget."""
 
   address: str  # https://HOST/v1
   model: str
@@ -44,52 +44,51 @@ class Endpoint:
 
 
 def check(endpoint: Endpoint) -> None:
-  """Raises ValueError, one sentence, for an endpoint that cannot be asked."""
+  """Raises ValueError, one sentence, for an invalid endpoint."""
   parts = urllib.parse.urlsplit(endpoint.address)
   if parts.scheme not in ('http', 'https') or not parts.hostname:
     raise ValueError(
-      f'address={endpoint.address!r} is no address of a server; write it as'
-      " 'https://HOST/v1'"
+      "address must be the URL of a server, such as 'https://HOST/v1', got"
+      f' {endpoint.address!r}'
     )
   if parts.username or parts.password or parts.query:
     raise ValueError(
-      f'the address of {parts.hostname} holds a user, a password or a query,'
-      ' which would be written to the run folder; leave them out, and name the'
-      " key's environment variable as key_env"
+      f'the address of {parts.hostname} must not hold a user, a password or a'
+      ' query, which would be written to the run folder; set key_env to an'
+      ' environment variable with the key'
     )
   if not endpoint.model.strip():
-    raise ValueError("model='' names no model of the server; set it")
+    raise ValueError("model must name a model of the server, got ''")
   for name in ('input_price', 'output_price', 'budget'):
     value = getattr(endpoint, name)
     if not 0 <= value < math.inf:
       raise ValueError(f'{name} must be 0 or a positive number, got {value!r}')
   if endpoint.budget and not (endpoint.input_price or endpoint.output_price):
     raise ValueError(
-      f'budget={endpoint.budget} needs the prices of a million tokens; set'
-      ' input_price and output_price'
+      'input_price and output_price must be set, per million tokens, with'
+      f' budget={endpoint.budget}'
     )
   # Not shown: it may be the key itself.
   if endpoint.key_env and not re.fullmatch(r'[A-Za-z_]\w*', endpoint.key_env):
     raise ValueError(
-      'key_env is no name of an environment variable; export the key in one and'
-      ' set key_env to its name'
+      'key_env must be the name of an environment variable; export the key in'
+      ' one and set key_env to its name'
     )
   key = os.environ.get(endpoint.key_env, '').strip()
   if endpoint.key_env and not key:
     raise ValueError(
-      f'key_env={endpoint.key_env!r} is an environment variable that is not'
-      " set; export the server's key in it, or set key_env to '' for a server"
-      ' without keys'
+      f'the environment variable key_env={endpoint.key_env!r} must be set;'
+      " export the server's key in it, or set key_env to '' if it needs none"
     )
   if not re.fullmatch('[!-~]*', key):  # or the error of a header would show it
     raise ValueError(
-      f'the key in {endpoint.key_env} has characters that no key has; export it'
-      ' again'
+      f'the key in {endpoint.key_env} must have only printable characters;'
+      ' export it again'
     )
 
 
 class ChatCompletions:
-  """The service of an endpoint; called from several threads at once.
+  """Service of an endpoint, safe to call from several threads.
 
   counts: 'requests' sent, 'retries' among them, tokens 'read' and 'written' by
     the model.
@@ -103,10 +102,10 @@ class ChatCompletions:
     sleep: Callable[[float], None] = time.sleep,
     now: Callable[[], float] = time.monotonic,
   ):
-    """Reads the answers that are there.
+    """Reads the cached answers.
 
     Args:
-      cache: file of answers, made with the first one; None: no file
+      cache: file of answers, created with the first one; None: no file
       sleep, now: the clock
 
     Raises:
@@ -121,7 +120,7 @@ class ChatCompletions:
 
   @property
   def spent(self) -> float:
-    """Cost so far, by the prices, with that of runs that were resumed."""
+    """Cost so far by the prices, including earlier starts of the run."""
     return self._file.cost
 
   def __call__(self, messages: Sequence[Message], *, seed: int) -> str:
@@ -138,10 +137,10 @@ class ChatCompletions:
     return self._file.put(key, reply.text, **usage)
 
   def reply(self, messages: Sequence[Message], *, seed: int) -> Reply:
-    """The server's reply, also one that was cut; never one of before.
+    """Asks the server for a reply, truncated or not; never uses the cache.
 
     Raises:
-      ServiceFault: there is none.
+      ServiceFault: it failed.
     """
     reply, usage = self._reply(messages, seed)
     self._file.note(**usage)
@@ -153,7 +152,7 @@ class ChatCompletions:
   def _reply(
     self, messages: Sequence[Message], seed: int
   ) -> tuple[Reply, dict[str, Any]]:
-    """The reply, and what it used."""
+    """Returns the reply and its usage."""
     body, e = self._body(messages, seed), self._endpoint
     data = json.dumps(body).encode()
     reply = self._ask(data)
@@ -168,14 +167,14 @@ class ChatCompletions:
     return reply, {'cost': cost, **counts}
 
   def taken(self) -> dict[str, int]:
-    """The counts since this was called last."""
+    """Returns the counts since the last call."""
     with self._lock:
       counts, self._counts = self._counts, collections.Counter()
     names = ('requests', 'retries', 'read', 'written')
     return {name: counts[name] for name in names}
 
   def _ask(self, data: bytes) -> Reply:
-    """The reply of the server, after as many tries as may be."""
+    """Asks the server, retrying up to the limit."""
     for left in reversed(range(self._endpoint.tries)):
       self._admit()
       try:
@@ -190,17 +189,17 @@ class ChatCompletions:
         self._sleep(json_post.pause(tried, error))
         with self._lock:
           self._counts['retries'] += 1
-    raise AssertionError('there is at least one try')
+    raise AssertionError('tries must be at least 1')
 
   def _admit(self) -> None:
-    """Waits for the rate; raises ServiceFault where the budget is spent."""
+    """Waits for the rate limit; ServiceFault if the budget is spent."""
     e = self._endpoint
     while True:
       with self._lock:
         if e.budget and self.spent >= e.budget:
           raise ServiceFault(
             f'{self.spent:.4f} of budget={e.budget} was spent on {e.model};'
-            ' raise it to go on'
+            ' raise it to continue'
           )
         now = self._now()
         while self._sent and self._sent[0] <= now - 60:
@@ -213,7 +212,7 @@ class ChatCompletions:
       self._sleep(pause)
 
   def _post(self, data: bytes) -> bytes:
-    """The body of the response. Raises ServiceFault or json_post.Again."""
+    """Posts a request. Raises ServiceFault or json_post.Again."""
     e = self._endpoint
     url = f'{e.address.rstrip("/")}/chat/completions'
     return json_post.post(url, data, self._secret, e.timeout)
@@ -222,7 +221,7 @@ class ChatCompletions:
 def request_body(
   endpoint: Endpoint, messages: Sequence[Message], seed: int
 ) -> dict[str, Any]:
-  """The JSON body of a request."""
+  """Builds the JSON body of a request."""
   return {
     'model': endpoint.model,
     'messages': [{'role': m.role, 'content': m.content} for m in messages],

@@ -1,4 +1,4 @@
-"""Responses of OpenAI-compatible servers, read: an answer, or why not."""
+"""Parses responses of OpenAI-compatible servers."""
 
 import json
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _TEXT_PARTS = ('text', 'output_text')
 
 
 class Reply(NamedTuple):
-  """A response that came."""
+  """Response of a server."""
 
   text: str
   fault: str  # why it is no answer; '': it is one
@@ -29,7 +29,7 @@ class Reply(NamedTuple):
 
 
 def parse_response(data: bytes) -> Reply:
-  """The reply in the body of a response. Raises Again where there is none."""
+  """Parses the body of a response. Raises Again for an invalid one."""
   try:
     response = json.loads(data)
     choice = response['choices'][0]
@@ -37,7 +37,7 @@ def parse_response(data: bytes) -> Reply:
     text, refusal = _text(message.get('content')), _refusal(message)
     called = message.get('tool_calls') or message.get('function_call')
   except _MISTAKES as error:
-    text = f'a body that is no chat completion ({type(error).__name__})'
+    text = f'an invalid chat completion ({type(error).__name__})'
     raise json_post.Again(text) from None
   usage = response.get('usage')
   read = _tokens(usage, 'prompt_tokens')
@@ -45,7 +45,7 @@ def parse_response(data: bytes) -> Reply:
   fault, cut = '', reason == 'length' and text is not None
   if reason == 'length':
     spent = 'some' if written is None else written
-    fault = f'was cut after {spent} tokens; raise max_tokens'
+    fault = f'was truncated after {spent} tokens; raise max_tokens'
   elif refusal or reason == 'content_filter':
     fault = f'refused to answer: {(refusal or reason)[: json_post.SHOWN]}'
   elif text is None and called:
@@ -57,11 +57,11 @@ def parse_response(data: bytes) -> Reply:
 
 
 def _text(content: Any) -> str | None:
-  """The text of a message, which may be a list of parts; None: it has none."""
+  """Returns a message's text, also of parts; None without text."""
   if content is None or isinstance(content, str):
     return content
   if not isinstance(content, list):
-    raise TypeError(f'a {type(content).__name__} is not the content of one')
+    raise TypeError(f'content must be text, got {type(content).__name__}')
   # What a model thought, and what is not text, is no part of its answer.
   texts = [
     part['text']
@@ -72,7 +72,7 @@ def _text(content: Any) -> str | None:
 
 
 def _refusal(message: Mapping[str, Any]) -> str:
-  """Why the server's model refuses; '' where it does not."""
+  """Returns why the server's model refused; '' if it did not."""
   content = message.get('content')
   parts = content if isinstance(content, list) else []
   reasons = [
@@ -84,7 +84,7 @@ def _refusal(message: Mapping[str, Any]) -> str:
 
 
 def _tokens(usage: Any, name: str) -> int | None:
-  """How many tokens the response says were used, where that is a number."""
+  """Returns the tokens used, if the response states a number."""
   value = usage.get(name) if isinstance(usage, Mapping) else None
   if isinstance(value, bool) or not isinstance(value, int):
     return None

@@ -1,4 +1,4 @@
-"""Entropy history: mean entropy of earlier policies at each turn index."""
+"""Entropy history: mean entropy of past policies at each turn index."""
 
 import jax
 import jax.numpy as jnp
@@ -20,15 +20,14 @@ from agentrl.types import Batch
 def entropy_history(
   context: Context, *, turns: Count = 64, least: Count = 32
 ) -> Signal:
-  """H̄_k [N, T]: mean over past iterations of the mean entropy at turn k, nats.
+  """Returns H̄_k [N, T]: mean entropy at turn k of past iterations, nats.
 
-  An iteration in which no trajectory got to turn k is passed over. `known`
-  [N, T] is 1 where that many turns k were seen, and 0 else: turns that are
-  seen rarely have noisy means.
+  Iterations in which no trajectory reached turn k are skipped. `known` [N, T]
+  is 1 once `least` turns k were seen, else 0, since rare turns are noisy.
 
   Args (hyper-parameters):
-    turns: S, turn indices kept apart; later ones share the last place
-    least: turns k that must have been seen before H̄_k is known
+    turns: S, number of turn indices; later turns share the last one
+    least: turns k to see before H̄_k is known
   """
 
   def init():
@@ -59,9 +58,9 @@ def entropy_history(
 
 
 def by_turn(x, batch: Batch, size: int):
-  """Sum of x [N, T] over trained tokens, their number, and that of turns: [S].
+  """Sums x [N, T] over trained tokens, and counts tokens and turns: [S].
 
-  By turn index; those from S - 1 on are one.
+  By turn index; indices from S - 1 on are merged.
   """
   rows, pool = batch.rows, group_stats.turn_pool(batch)
   mask = rows.sampled & (rows.weight > 0)
@@ -72,13 +71,13 @@ def by_turn(x, batch: Batch, size: int):
 
 
 def _places(batch: Batch, size: int):
-  """Place of each turn in the history: [K, S] one-hot."""
+  """Maps turns to places in the history: [K, S] one-hot."""
   k = batch.turns.valid.shape[1]
   return jax.nn.one_hot(jnp.minimum(jnp.arange(k), size - 1), size)
 
 
 def _at_tokens(table, batch: Batch):
-  """table [S] at the turn of each token: [N, T]."""
+  """Reads table [S] at the turn of each token: [N, T]."""
   each = _places(batch, table.shape[0]) @ table
   each = jnp.broadcast_to(each[None], batch.turns.valid.shape)
   return group_stats.turn_pool(batch).spread(each)

@@ -1,6 +1,6 @@
-"""Losses of implicit PRMs on whole trajectories, solved or not.
+"""Losses of implicit PRMs on whole trajectories, solved or failed.
 
-Those that do not count (`counting`) are neither.
+Trajectories that do not count (`counting`) are neither.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ SOLVED = 0.5  # outcomes above this are successes
 
 
 def objective(loss: str, pairing: str, trajectory: str) -> Callable:
-  """(step rewards [B, K], batch) -> (loss, metrics), by names."""
+  """Makes (step rewards [B, K], batch) -> (loss, metrics) by name."""
   OneOf(*LOSSES).check('implicit PRM: loss', loss)
   OneOf(*PAIRINGS).check('implicit PRM: pairing', pairing)
   OneOf('sum', 'mean').check('implicit PRM: trajectory', trajectory)
@@ -45,18 +45,18 @@ def objective(loss: str, pairing: str, trajectory: str) -> Callable:
 
 
 def trajectory_score(step, valid, how: str):
-  """Q(tau) [B]: sum (or mean) of the step rewards over valid turns."""
+  """Computes Q(tau) [B]: sum or mean of step rewards over valid turns."""
   total = jnp.sum(jnp.where(valid, step, 0), axis=1)
   count = jnp.maximum(jnp.sum(valid, axis=1), 1)
   return total / count if how == 'mean' else total
 
 
 def pair_weights(batch: Batch, pairing: str = 'all_pairs'):
-  """[B, B], 1 where i solved and j failed the same task of a group.
+  """Weights pairs [B, B]: 1 where i solved and j failed a group's task.
 
-  one_to_one keeps the r-th success with the r-th failure of each group, in
-  order of index. by_time adds pairs of successes, of which i took fewer turns:
-  the order of γ^turns for a success and 0 for a failure, γ < 1.
+  one_to_one pairs the r-th success with the r-th failure of each group, in
+  index order. by_time adds pairs of successes where i took fewer turns: the
+  order of γ^turns for a success and 0 for a failure, γ < 1.
   """
   live = _live(batch) > 0
   solved = live & (batch.outcome > SOLVED)
@@ -76,7 +76,7 @@ def pair_weights(batch: Batch, pairing: str = 'all_pairs'):
 
 
 def cross_entropy(q, batch: Batch):
-  """PRIME: mean over trajectories of BCE(sigmoid(Q), outcome in [0, 1])."""
+  """Computes PRIME's mean BCE(sigmoid(Q), outcome in [0, 1])."""
   live = _live(batch)
   y = jnp.clip(batch.outcome, 0, 1)
   each = -y * jax.nn.log_sigmoid(q) - (1 - y) * jax.nn.log_sigmoid(-q)
@@ -84,12 +84,12 @@ def cross_entropy(q, batch: Batch):
 
 
 def detached_loss(q, batch: Batch, weight):
-  """PRIME's dpo: Q against the mean of the others, which stands still.
+  """Computes PRIME's dpo: Q against the detached mean of the others.
 
   −log σ(s_i (Q_i − m_i)), mean over trajectories by weight [B]; s_i is 1 for a
   success, whose m_i is the mean Q of its group's trajectories of lower
-  outcome, and −1 for a failure, of higher outcome; 0 where there are none.
-  Nothing is differentiated through m (2502.01456, released code).
+  outcome, and −1 for a failure, of higher outcome; 0 if there are none.
+  m is not differentiated (2502.01456, released code).
   """
   chex.assert_equal_shape([q, batch.outcome, weight])
   better = _above(batch.outcome)
@@ -104,10 +104,10 @@ def detached_loss(q, batch: Batch, weight):
 
 
 def best_of_n(x, batch: Batch):
-  """n (share of the group that x_i reaches)^(n − 1), for weights: [B].
+  """Computes weights n (share of the group that x_i reaches)^(n − 1): [B].
 
-  How much likelier i is to be the best of n than to be drawn; n counts the
-  group, x [B] is an outcome or a score and is not differentiated.
+  The ratio of i being the best of n to being drawn; n is the group size, x [B]
+  an outcome or a score, not differentiated.
   """
   x, mates = jax.lax.stop_gradient(x), _mates(batch)
   n = jnp.maximum(jnp.sum(mates, axis=1), 1).astype(x.dtype)
@@ -116,17 +116,17 @@ def best_of_n(x, batch: Batch):
 
 
 def _above(x):
-  """[B, B] bool: x_i exceeds x_j by more than rounding."""
+  """Returns [B, B] bool: x_i exceeds x_j by more than rounding."""
   size = jnp.maximum(jnp.abs(x)[:, None], jnp.abs(x)[None])
   return x[:, None] - x[None] > ops.rounding(size)
 
 
 def _live(batch: Batch):
-  """1 for a trajectory that counts, else 0: [B] f32."""
+  """Returns 1 for a trajectory that counts, else 0: [B] f32."""
   return counting.trajectories(batch).astype(jnp.float32)
 
 
 def _mates(batch: Batch):
-  """[B, B] bool: those of one group that count, each its own mate."""
+  """Marks counted pairs within a group, i = j included: [B, B] bool."""
   live, group = _live(batch) > 0, batch.ids['group']
   return (group[:, None] == group[None]) & live[None] & live[:, None]

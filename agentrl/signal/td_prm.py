@@ -174,8 +174,17 @@ def td_error(
     return {'td_error.step': jnp.where(mask, goal - v, 0)}, {}
 
   def update(state, batch, signals, credit):
-    how = (context, parts, next_value, gamma, steps, 1)
-    return _fit(*how, state, batch, signals)
+    return _fit(
+      context,
+      parts,
+      next_value,
+      gamma=gamma,
+      steps=steps,
+      period=1,
+      state=state,
+      batch=batch,
+      signals=signals,
+    )
 
   return Signal('update_then_score', score, update)
 
@@ -200,8 +209,17 @@ def _ratio_signal(
 
   def update(state, batch, signals, credit):
     parts = VALUE, ratio
-    how = (context, parts, target, gamma, steps, period)
-    return _fit(*how, state, batch, signals)
+    return _fit(
+      context,
+      parts,
+      target,
+      gamma=gamma,
+      steps=steps,
+      period=period,
+      state=state,
+      batch=batch,
+      signals=signals,
+    )
 
   return Signal('update_then_score', score, update, begin=carry_along)
 
@@ -298,8 +316,13 @@ def _fit(
     metrics = {'value/td_error': (value, jnp.ones(()))}
     for p in parts:
       state, more = gradient_steps.fit(
-        *(context, p.role, state, batch, bars[p.role]),
-        *(microbatch.linear, (p.need,)),
+        context,
+        p.role,
+        state,
+        batch,
+        extras=bars[p.role],
+        loss=microbatch.linear,
+        needs=(p.need,),
       )
       more.pop(f'{p.role}/loss')  # of the linear form that has this gradient
       metrics |= more

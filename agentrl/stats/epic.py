@@ -1,10 +1,10 @@
-"""EPIC: how far two reward functions are apart, whatever shapes them.
+"""EPIC: a distance of reward functions, invariant to shaping.
 
 Gleave et al., Quantifying Differences in Reward Functions, arXiv 2006.13900.
 Two rewards that differ by potential-based shaping, a positive factor and a
 constant have distance 0; a reward and its negative have distance 1. Rewards
-are tables over a finite world, so that every expectation is exact; float64 on
-the host.
+are tables over a finite MDP, so every expectation is exact; float64 on the
+host.
 """
 
 from collections.abc import Sequence
@@ -22,10 +22,10 @@ def canonical(
   *,
   gamma: float,
 ) -> np.ndarray:
-  """C(R)(s, a, s') = R(s, a, s')
+  """Computes C(R)(s, a, s') = R(s, a, s')
     + E[γ R(s', A, S') − R(s, A, S') − γ R(S, A, S')],  A ~ D_A,  S, S' ~ D_S
 
-  Shaping by any potential leaves it as it is.
+  It is invariant to potential-based shaping.
 
   Args:
     reward: [S, A, S], R(s, a, s')
@@ -35,14 +35,14 @@ def canonical(
   Returns: [S, A, S]
 
   Raises:
-    ValueError: shapes do not fit, or these are no distributions.
+    ValueError: shapes do not match, or weights are invalid.
   """
   r = np.asarray(reward, np.float64)
   s, a = _distribution(states), _distribution(actions)
   if r.shape != (s.size, a.size, s.size):
     raise ValueError(
-      f'a reward of shape {r.shape} over {s.size} states and {a.size} actions;'
-      f' give it the shape {(s.size, a.size, s.size)}'
+      f'a reward over {s.size} states and {a.size} actions must have shape'
+      f' {(s.size, a.size, s.size)}, got {r.shape}'
     )
   from_state = np.einsum('iaj,a,j->i', r, a, s)  # E[R(s, A, S')]
   offset = gamma * (s @ from_state)
@@ -54,13 +54,13 @@ def pearson_distance(
   y: Sequence[float] | np.ndarray,
   weights: np.ndarray | None = None,
 ) -> float:
-  """√((1 − ρ) / 2), ρ the correlation of x and y under the weights.
+  """Computes √((1 − ρ) / 2), ρ the weighted correlation of x and y.
 
-  0 where y is a rising line of x, 1 where it is a falling one.
+  0 if y is an increasing line of x, 1 if a decreasing one.
 
   Args:
     x, y: arrays of one shape
-    weights: of that shape, not negative; None: equal ones
+    weights: of that shape, not negative; None: uniform
 
   Raises:
     ValueError: shapes differ, or one of the two is constant.
@@ -69,8 +69,8 @@ def pearson_distance(
   w = np.ones(a.shape) if weights is None else np.asarray(weights, np.float64)
   if not a.shape == b.shape == w.shape:
     raise ValueError(
-      f'arrays of shapes {a.shape}, {b.shape} and weights of {w.shape}; give'
-      ' all one shape'
+      'arrays and weights must have one shape, got'
+      f' {a.shape}, {b.shape} and {w.shape}'
     )
   w = _distribution(w.ravel()).reshape(w.shape)
   a, b = _standard(a, w), _standard(b, w)
@@ -87,17 +87,17 @@ def distance(
   gamma: float,
   transitions: np.ndarray | None = None,
 ) -> float:
-  """D(R_a, R_b) = √((1 − ρ(C(R_a)(S, A, S'), C(R_b)(S, A, S'))) / 2)
+  """Computes D(R_a, R_b) = √((1 − ρ(C(R_a)(S, A, S'), C(R_b)(S, A, S'))) / 2)
 
   Args:
     a, b: [S, A, S], the rewards
     states, actions, gamma: as of `canonical`
-    transitions: [S, A, S], how often each transition is seen; None: S, A and S'
-      are independent, D_S × D_A × D_S
+    transitions: [S, A, S], frequency of each transition; None: S, A and S' are
+      independent, D_S × D_A × D_S
 
   Raises:
-    ValueError: as of `canonical`; a reward is constant once it is canonical,
-      as every one that is only shaping.
+    ValueError: as of `canonical`, or a canonical reward is constant, as for
+      pure shaping.
   """
   x, y = (
     _rounded(canonical(r, states, actions, gamma=gamma), np.max(np.abs(r)))
@@ -110,26 +110,24 @@ def distance(
 
 
 def _rounded(x: np.ndarray, scale: float) -> np.ndarray:
-  """x without what is rounding of numbers of that scale."""
+  """Removes rounding errors of numbers at that scale from x."""
   return np.where(np.abs(x) <= _ROUNDING * scale, 0.0, x)
 
 
 def _standard(x: np.ndarray, w: np.ndarray) -> np.ndarray:
-  """Mean 0 and variance 1 under the weights."""
+  """Standardizes to mean 0 and variance 1 under the weights."""
   centred = x - np.sum(w * x)
   variance = np.sum(w * centred**2)
   if variance <= _CONSTANT * np.sum(w * x**2):
     raise ValueError(
-      'a constant has no correlation; give rewards that differ somewhere'
+      'rewards must not be constant: their correlation is undefined'
     )
   return centred / np.sqrt(variance)
 
 
 def _distribution(weights: np.ndarray) -> np.ndarray:
-  """The weights, to add up to 1."""
+  """Normalizes the weights to add up to 1."""
   w = np.asarray(weights, np.float64)
   if w.ndim != 1 or not w.size or np.any(w < 0) or not 0 < w.sum() < np.inf:
-    raise ValueError(
-      f'{w!r} are no weights; give numbers that are not negative, not all 0'
-    )
+    raise ValueError(f'weights must be numbers >= 0, not all 0, got {w!r}')
   return w / w.sum()

@@ -1,7 +1,7 @@
 """Paired statistics of two arms of a comparison; float64 on the host.
 
-Both arms of a pair share warm start and keys; pair i of `a` belongs to pair i
-of `b`. A run that failed is NaN: it is counted, and left out of means.
+Both arms of a pair share warm start and keys; entry i of `a` pairs with entry i
+of `b`. A failed run is NaN: it is counted, and left out of means.
 """
 
 import functools
@@ -17,7 +17,7 @@ VERDICTS = ('confirmed', 'smaller than claimed', 'not seen', 'refuted')
 
 
 class Paired(NamedTuple):
-  """a − b over the pairs in which both arms finished."""
+  """Difference a − b over the pairs in which both arms finished."""
 
   n: int
   failed: tuple[int, int]  # runs of a, of b
@@ -34,26 +34,25 @@ class Paired(NamedTuple):
 def compare(
   a: Sequence[float], b: Sequence[float], level: float = 0.95
 ) -> Paired:
-  """Raises ValueError for arms of different length or with fewer than 2 pairs.
+  """Compares two arms; ValueError for different lengths or fewer than 2 pairs.
 
   p = 2 P(T > |mean| / (sd / √n)), T Student's with n − 1 degrees of freedom.
   """
   x, y = (np.asarray(v, np.float64) for v in (a, b))
   if x.shape != y.shape or x.ndim != 1:
     raise ValueError(
-      f'arms of shapes {x.shape} and {y.shape} are not paired; give each the'
-      ' same seeds'
+      f'arms must have the same seeds, got shapes {x.shape} and {y.shape}'
     )
   whole = np.isfinite(x) & np.isfinite(y)
   failed = int(np.sum(~np.isfinite(x))), int(np.sum(~np.isfinite(y)))
   if np.sum(whole) < 2:
     raise ValueError(
-      f'{int(np.sum(whole))} pair(s) of {x.size} finished in both arms and 2'
-      ' are needed; run more seeds'
+      'at least 2 pairs must finish in both arms, got'
+      f' {int(np.sum(whole))} of {x.size}; run more seeds'
     )
   x, y = x[whole], y[whole]
   d = x - y
-  low, high = intervals.mean_interval(d, level)
+  low, high = intervals.mean_interval(d.tolist(), level)
   sd = float(d.std(ddof=1))
   constant = np.ptp(x) == 0 or np.ptp(y) == 0
   if np.ptp(d):
@@ -67,7 +66,7 @@ def compare(
     low=low,
     high=high,
     median=float(np.median(d)),
-    better=improvement(x, y),
+    better=improvement(x.tolist(), y.tolist()),
     correlation=0.0 if constant else float(np.corrcoef(x, y)[0, 1]),
     sd=sd,
     p=p,
@@ -75,21 +74,21 @@ def compare(
 
 
 class Equivalence(NamedTuple):
-  """p of a mean difference that is no smaller than a margin, by side."""
+  """One-sided p-values of a mean difference of at least a margin."""
 
   less: float  # of a − b ≤ −margin: a is not so much lower
   more: float  # of a − b ≥ margin: a is not so much higher
 
   @property
   def p(self) -> float:
-    """Of either: two one-sided tests (TOST)."""
+    """Larger of the two: two one-sided tests (TOST)."""
     return max(self)
 
 
 def equivalence(
   a: Sequence[float], b: Sequence[float], margin: float
 ) -> Equivalence:
-  """One-sided t tests of the mean of a − b against ± margin.
+  """Runs one-sided t tests of the mean of a − b against ± margin.
 
     less = P(T > (margin + d) / s),  more = P(T > (margin − d) / s),
     d = mean(a − b),  s = sd(a − b) / √n
@@ -102,7 +101,7 @@ def equivalence(
     ValueError: as `compare`; margin is not above 0.
   """
   if not margin > 0:
-    raise ValueError(f'margin={margin} is not above 0, so no mean is within it')
+    raise ValueError(f'margin must be above 0, got {margin}')
   x = compare(a, b)
   gaps = np.array([margin + x.mean, margin - x.mean])
   if not x.sd:
@@ -112,7 +111,7 @@ def equivalence(
 
 
 def improvement(a: Sequence[float], b: Sequence[float]) -> float:
-  """P(a > b) + ½ P(a = b) for a run of each, over all pairs of runs.
+  """Estimates P(a > b) + ½ P(a = b) over all pairs of runs.
 
   Agarwal et al., Deep RL at the Edge of the Statistical Precipice, 2108.13264.
   """
@@ -121,10 +120,10 @@ def improvement(a: Sequence[float], b: Sequence[float]) -> float:
 
 
 def interquartile_mean(values: Sequence[float]) -> float:
-  """Mean of the middle half, runs at its edges counted in part (2108.13264)."""
+  """Averages the middle half, with fractional edges (2108.13264)."""
   x = np.sort(np.asarray(values, np.float64))
   if not x.size:
-    raise ValueError('the mean of no value; run at least one seed')
+    raise ValueError('values must not be empty; run at least one seed')
   return float(x @ _middle_half(x.size))
 
 
@@ -135,12 +134,12 @@ def _middle_half(size: int) -> np.ndarray:
 
 
 def area(steps: Sequence[float], values: Sequence[float]) -> float:
-  """Mean height of a learning curve between its first and last step."""
+  """Returns the mean height of a learning curve."""
   x, y = (np.asarray(v, np.float64) for v in (steps, values))
   if x.size < 2 or x.shape != y.shape or np.any(np.diff(x) <= 0):
     raise ValueError(
-      f'a curve of {x.size} steps and {y.size} values has no area; give at'
-      ' least two, steps rising'
+      'a curve must have at least two values at increasing steps, got'
+      f' {x.size} steps and {y.size} values'
     )
   return float(np.trapezoid(y, x) / (x[-1] - x[0]))
 
@@ -148,9 +147,9 @@ def area(steps: Sequence[float], values: Sequence[float]) -> float:
 def steps_to(
   steps: Sequence[float], values: Sequence[float], threshold: float
 ) -> float:
-  """The step at which the curve first reaches the threshold; inf if never.
+  """Finds where the curve first reaches the threshold; inf if never.
 
-  Between two points it is a straight line.
+  Points are interpolated linearly.
   """
   for i, value in enumerate(values):
     if value >= threshold:
@@ -162,7 +161,7 @@ def steps_to(
 
 
 def holm(p: Mapping[str, float]) -> dict[str, float]:
-  """p-values of a family of claims, to be compared with the family's level.
+  """Adjusts p-values of a family of claims for the family-wise level.
 
   p_(i) adjusted = max over j ≤ i of min(1, (m − j + 1) p_(j))   (Holm, 1979)
   """
@@ -175,12 +174,12 @@ def holm(p: Mapping[str, float]) -> dict[str, float]:
 
 
 def power(effect: float, sd: float, n: int, alpha: float = 0.05) -> float:
-  """Chance to find a mean difference `effect` in n pairs, two-sided t test.
+  """Returns the power to detect `effect` in n pairs, two-sided t test.
 
   P(|T'| > t_{n−1}(1 − α/2)), T' noncentral t with parameter effect √n / sd.
   """
   if n < 2 or sd <= 0:
-    raise ValueError(f'n={n} pairs with sd={sd}; both must be larger')
+    raise ValueError(f'n must be at least 2 and sd above 0, got {n} and {sd}')
   shift, df = effect * np.sqrt(n) / sd, n - 1
   bound = stats.t.ppf(1 - alpha / 2, df)
   chance = stats.nct.sf(bound, df, shift) + stats.nct.cdf(-bound, df, shift)
@@ -188,7 +187,7 @@ def power(effect: float, sd: float, n: int, alpha: float = 0.05) -> float:
 
 
 def smallest(sd: float, n: int, alpha: float = 0.05, chance: float = 0.8):
-  """The difference that n pairs find with that chance."""
+  """Returns the difference that n pairs detect with power `chance`."""
   gap = lambda effect: power(effect, sd, n, alpha) - chance  # noqa: E731
   return optimize.brentq(gap, 0.0, 100 * sd, xtol=1e-12 * sd)
 
@@ -196,13 +195,15 @@ def smallest(sd: float, n: int, alpha: float = 0.05, chance: float = 0.8):
 def verdict(
   low: float, high: float, claimed: float, p: float, level: float = 0.95
 ) -> str:
-  """One of VERDICTS on the claim that a − b is `claimed`.
+  """Returns one of VERDICTS on the claim that a − b is `claimed`.
 
   0 is excluded if the interval lies on the claim's side of it and Holm's p is
-  below 1 − level: then it is outside of the interval that is corrected for the
-  number of claims, too. confirmed: 0 is excluded; smaller than claimed: and the
-  interval lies wholly below half the claim. refuted: 0 is not excluded, and the
-  interval lies wholly below half the claim. not seen: anything else.
+  below 1 − level, so 0 is outside the corrected interval too.
+
+    confirmed             0 is excluded
+    smaller than claimed  also, the interval lies below half the claim
+    refuted               0 is not, the interval lies below half the claim
+    not seen              otherwise
 
   Args:
     low, high: of the interval of this claim alone

@@ -1,13 +1,13 @@
-"""Task pools: what to attempt next, by what came of earlier attempts.
+"""Task pools: choose tasks by the results of earlier attempts.
 
-Every pool gives each task a weight w_i ≥ 0 and draws the tasks of a step by it,
-without replacement: those of the largest
+Every pool gives each task a weight w_i ≥ 0 and draws the tasks of a step by
+weight without replacement, taking the largest
 
   log w_i − log(−log u_i),   u_i uniform on (0, 1)          (Gumbel's trick)
 
-A task without weight comes only where fewer have one than a step needs. Tasks
-that nobody has attempted yet take part in every pool; the memory
-`task_statistics` holds what is known of the others.
+A task of weight 0 is drawn only if a step needs more tasks than have weight.
+Unattempted tasks take part in every pool; the memory `task_statistics` holds
+the results of the others.
 """
 
 import math
@@ -41,18 +41,18 @@ def difficulty_band(
   high: Share = 0.8,
   budget: Budget = 0,
 ) -> Attempts:
-  """Tasks that are neither too hard nor too easy for the policy as it is:
+  """Draws tasks neither too hard nor too easy for the current policy:
 
     w_i = P(low < p < high),   p ~ Beta(1 + won_i, 1 + tried_i − won_i)
 
   the posterior of the task's success rate after discounted counts. A group
-  whose members all fail, or all succeed, teaches GRPO nothing (online
+  whose members all fail, or all succeed, gives GRPO no signal (online
   difficulty filtering, arXiv 2504.03380; a posterior as in 2507.04632, which
-  draws from it). What was too hard comes back, as its counts fade.
+  draws from it). Tasks that were too hard return as their counts fade.
 
   Args:
     low, high: success rates
-    budget: attempts at a task, at most, while others are left; 0: any number
+    budget: most attempts at a task while others are left; 0: unlimited
   """
   x: TaskStatistics = memory['task_statistics']
   won, tried = np.float64(x.won), np.float64(x.tried)
@@ -70,12 +70,12 @@ def learning_progress(
   explore: Part = 0.2,
   budget: Budget = 0,
 ) -> Attempts:
-  """Tasks whose success rate changes, for better or worse:
+  """Draws tasks whose success rate changes, for better or worse:
 
     w_i = (1 − explore) |fast_i − slow_i| / Σ_j |fast_j − slow_j| + explore / n
 
   with two moving averages of the success rate (arXiv 1707.00183, 2106.14876).
-  A task that was not attempted yet counts as the most promising one.
+  Unattempted tasks rank with the most promising one.
 
   Args:
     explore: share of uniform choice
@@ -100,18 +100,17 @@ def prioritized(
   staleness: Part = 0.1,
   budget: Budget = 0,
 ) -> Attempts:
-  """Tasks by the rank of p (1 − p), and by how long ago they were attempted:
+  """Draws tasks by the rank of p (1 − p) and the age of the last attempt:
 
     w_i = (1 − staleness) h_i / Σ_j h_j + staleness c_i / Σ_j c_j
     h_i = rank_i^(−1 / temperature),   c_i = steps since its newest visit
 
   Prioritized level replay (arXiv 2010.03934) with the learnability p (1 − p)
-  (2408.15099) as its score, p = (1 + won) / (2 + tried). Ties share a rank,
-  the best of theirs; tasks that were never attempted rank first, and have
-  waited a step longer than any other.
+  (2408.15099) as its score, p = (1 + won) / (2 + tried). Ties share their best
+  rank; unattempted tasks rank first and count as a step older than any other.
 
   Args:
-    temperature: of the ranks; a small one takes the highest only
+    temperature: of the ranks; a small one picks only the highest
     staleness: share of the second term
     budget: as of `difficulty_band`
   """
@@ -141,17 +140,17 @@ def failures_first(
   every: domain.Count = 5,
   tries: Budget = 8,
 ) -> Attempts:
-  """Tasks as `fixed`, and every so many steps those that nobody solved.
+  """Draws tasks as `fixed`, and periodically repeats unsolved ones.
 
-  Such a step first repeats tasks whose newest visit had no success, those that
-  have waited longest first, up to a share of its groups; a task leaves when it
-  is solved, or after so many visits without a success (replay of failed
-  queries, DeepTravel, arXiv 2509.21842).
+  A replay step first repeats tasks whose latest visit had no success, oldest
+  first, up to a share of its groups; a task leaves when it is solved, or after
+  `tries` visits without a success (replay of failed queries, DeepTravel, arXiv
+  2509.21842).
 
   Args:
-    share: of the groups of such a step that it repeats, at most
-    every: steps from one such step to the next
-    tries: visits without a success after which a task is left; 0: never
+    share: most of the groups of a replay step that are repeats
+    every: steps between replay steps
+    tries: failed visits after which a task is dropped; 0: never
   """
   x: TaskStatistics = memory['task_statistics']
   order = jit_tasks.epoch_order(plan.tasks, plan.seed, step, plan.groups)
@@ -171,17 +170,17 @@ def failures_first(
 def _drawn(
   plan: AttemptPlan, x: TaskStatistics, weight, step: int, budget: int
 ) -> Attempts:
-  """Groups of attempts at tasks that are drawn by weight [n]."""
+  """Makes groups of attempts at tasks drawn by weight [n]."""
   if budget:
     weight = np.where(x.attempts + plan.group <= budget, weight, 0.0)
   return base.attempts_at(plan, draw(weight, plan.groups, plan.seed, step))
 
 
 def draw(weight, count: int, seed: int, step: int) -> np.ndarray:
-  """`count` of n places by weight [n], in the order in which they come.
+  """Draws `count` of n places by weight [n], in order.
 
-  Without replacement: all places come before one of them comes again. Those of
-  no weight come last.
+  Without replacement: no place repeats before all have been drawn. Places of
+  weight 0 come last.
   """
   weight = np.asarray(weight, np.float64)
   u = uniform.draw(seed, step, weight.shape, uniform.UniformStream.TASKS)

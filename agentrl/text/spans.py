@@ -1,9 +1,9 @@
 """Parts of a message: thought, calls with their arguments, answers.
 
-They are what the tool-call format reads: a part is a call if, and only if, the
-format makes a call of it, and a thought if no call would be made from it. Parts
-go by the names of `types.Span` in small letters, so that an environment's
-process, which imports this, needs no JAX.
+They follow the tool-call format: a part is a call if and only if the format
+parses a call from it, and a thought if calls in it are ignored. Parts have the
+lower-case names of `types.Span`, so that an environment's process, which
+imports this, does not need JAX.
 """
 
 import bisect
@@ -20,7 +20,7 @@ ANSWER = re.compile('<answer>(.*?)</answer>', re.DOTALL)
 
 
 class Interval(NamedTuple):
-  """Characters of a text that are one part."""
+  """Range of characters that form one part."""
 
   start: int
   end: int  # behind the last one
@@ -28,18 +28,18 @@ class Interval(NamedTuple):
 
 
 def mark(text: str, places: Sequence[Place] = ()) -> list[Interval]:
-  """The parts of a message, in order; what lies between them is OTHER.
+  """Splits a message into parts, in order; text between them is OTHER.
 
     <think>six?</think><search>six</search>   <answer>6</answer>
     thought............call....arg...call     answer...........
 
-  The thought goes up to the first `</think>`; all of the text is one while it
-  goes on. Arguments stand inside of their call. What is meant as a call and
-  cannot be read is OTHER, also inside of a thought. An answer counts with its
-  tags, whether or not it ends the task.
+  The thought extends to the first `</think>`, or over the whole text without
+  one. Arguments are nested in their call. An unreadable call is OTHER, also
+  inside a thought. An answer includes its tags, whether or not it ends the
+  task.
 
   Args:
-    places: of its calls, as `Format.locate` gives them
+    places: of its calls, from `Format.locate`
   """
   parts = [OTHER] * len(text)
 
@@ -65,11 +65,11 @@ def mark(text: str, places: Sequence[Place] = ()) -> list[Interval]:
 def to_tokens(
   words: Tokenizer, ids: Sequence[int], intervals: Sequence[Interval]
 ) -> list[str]:
-  """The part of each token: that of the character in which it begins.
+  """Returns the part of each token, by its first character.
 
-  Token j begins where `decode(ids[:j])` stops being the beginning of
-  `decode(ids)`. Bytes of one character all begin in it: a part of it decodes
-  to U+FFFD, which is another one.
+  Token j begins where `decode(ids[:j])` stops being a prefix of `decode(ids)`.
+  All bytes of a character begin in it: an incomplete one decodes to U+FFFD,
+  which differs.
   """
   text, parts = words.decode(ids), [OTHER] * len(ids)
 

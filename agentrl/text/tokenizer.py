@@ -38,15 +38,15 @@ class Tokenizer(Protocol):
 
 # Ids are positions in this order, so append only: a saved model holds them.
 SPECIALS = (
-  *('<pad>', '<bos>', '<eot>', '<user>', '<assistant>'),
-  *('<think>', '</think>', '<answer>', '</answer>'),
-)
+  '<pad>', '<bos>', '<eot>', '<user>', '<assistant>',
+  '<think>', '</think>', '<answer>', '</answer>',
+)  # fmt: skip
 WORDS = (
-  *('up', 'down', 'left', 'right', 'north', 'south', 'east', 'west'),
-  *('push', 'pull', 'pick', 'drop', 'open', 'close', 'take', 'put'),
-  *('use', 'look', 'go', 'move', 'stay', 'wait', 'stop', 'done'),
-  *('yes', 'no', 'wall', 'box', 'goal', 'player', 'key', 'door'),
-)
+  'up', 'down', 'left', 'right', 'north', 'south', 'east', 'west',
+  'push', 'pull', 'pick', 'drop', 'open', 'close', 'take', 'put',
+  'use', 'look', 'go', 'move', 'stay', 'wait', 'stop', 'done',
+  'yes', 'no', 'wall', 'box', 'goal', 'player', 'key', 'door',
+)  # fmt: skip
 _FIRST_BYTE = len(SPECIALS)
 _FIRST_WORD = _FIRST_BYTE + 256
 

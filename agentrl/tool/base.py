@@ -21,34 +21,34 @@ _MOST_HANGING = 16  # calls of one tool; no more of it are made meanwhile
 
 
 class Tool(Protocol):
-  """Something an agent can call; it must bear calls from several threads."""
+  """Tool of an agent; it must be safe to call from several threads."""
 
   name: str
   description: str  # for the model: what it does, and when to call it
   schema: dict[str, Any]  # JSON Schema of an object: the arguments by name
 
   def __call__(self, *_: Any, **args: Any) -> str:
-    """The answer; called with arguments by name.
+    """Answers a call with arguments by name.
 
     Raises:
-      ToolError: no answer; its kind is counted, its text sent to the agent.
+      ToolError: its kind is counted and its text sent to the agent.
     """
 
 
 class ToolError(Exception):
-  """A call that went wrong; it costs its call, never the run."""
+  """Failure of a call; it costs the call, never the run."""
 
   def __init__(self, kind: str, text: str):
     """kind: one of `KINDS`; text: shown to the agent instead of an answer."""
     if kind not in KINDS:
-      raise ValueError(f'fault kind {kind!r} is unknown; use one of {KINDS}')
+      raise ValueError(f'fault kind must be one of {KINDS}, got {kind!r}')
     super().__init__(text)
     self.kind = kind
     self.text = text
 
 
 class Answer(NamedTuple):
-  """Result of one call, as the agent gets it."""
+  """Result of one call, as shown to the agent."""
 
   name: str  # of the tool; '' where the call could not be read
   text: str
@@ -63,19 +63,19 @@ def run(
   *,
   seconds: float = 60.0,
 ) -> list[Answer]:
-  """Answers the calls of one turn, in their order, at the same time.
+  """Answers the calls of one turn concurrently, in order.
 
   Args:
-    calls: as a format has read them.
-    tools: what can be called.
-    pool: its threads are the most calls that are made at a time, of all that
-      share it; None: all calls of the turn are.
-    seconds: to wait for a call from when it begins. A tool that takes longer
-      is answered for and its thread is left behind: it cannot be stopped, so
-      tools keep limits of their own and this one is the last resort.
+    calls: as parsed by a format.
+    tools: available ones.
+    pool: shared threads that limit concurrent calls; None: run all calls of the
+      turn at once.
+    seconds: timeout of a call, from its start. The thread of a late call is
+      abandoned, since it cannot be stopped: a last resort, tools have limits of
+      their own.
 
   Raises:
-    ValueError: two tools of one name, or a faulty schema.
+    ValueError: duplicate tool names, or an invalid schema.
   """
   by_name = named(tools)
   if pool is None:
@@ -89,36 +89,36 @@ def run(
 
 
 def named(tools: Iterable[Tool]) -> dict[str, Tool]:
-  """Tools by name.
+  """Indexes tools by name.
 
   Raises:
-    ValueError: two have the same, or a schema is faulty.
+    ValueError: duplicate names, or an invalid schema.
   """
   out = {}
   for tool in tools:
     if tool.name in out:
-      raise ValueError(f'two tools are called {tool.name!r}; rename one')
+      raise ValueError(f'tool names must be distinct, got {tool.name!r} twice')
     check_schema(tool.name, tool.schema)
     out[tool.name] = tool
   return out
 
 
 def check_schema(name: str, schema: Mapping[str, Any]) -> None:
-  """Raises ValueError with the name of the tool if its schema is faulty."""
+  """Raises ValueError, naming the tool, if its schema is invalid."""
   try:
     schema_lib.check(schema)
   except ValueError as error:
-    raise ValueError(f'tool {name!r} cannot be used: {error}') from error
+    raise ValueError(f'tool {name!r} has a bad schema: {error}') from error
 
 
 def count(answers: Iterable[Answer]) -> dict[str, int]:
-  """Counts calls, and those that ended in each kind of fault."""
+  """Counts calls, and faults by kind."""
   faults = collections.Counter(answer.fault for answer in answers)
   return {'calls': faults.total()} | {kind: faults[kind] for kind in KINDS}
 
 
 class _Begun(NamedTuple):
-  """A call under way."""
+  """Running call."""
 
   call: Call | Malformed
   kind: tuple[type, str]  # of tool
@@ -127,7 +127,7 @@ class _Begun(NamedTuple):
 
 
 class _Hanging:
-  """Calls that nobody waits for any more, by kind of tool."""
+  """Abandoned calls that still run, by kind of tool."""
 
   def __init__(self) -> None:
     self._lock = threading.Lock()
@@ -149,7 +149,7 @@ _HANGING = _Hanging()
 
 
 def _begin(call: Call | Malformed, tools: dict[str, Tool]) -> _Begun:
-  """Begins a call in a thread of its own, unless too many like it hang."""
+  """Starts a call in its own thread, unless too many like it hang."""
   tool = tools.get(call.name) if isinstance(call, Call) else None
   kind = type(tool), tool.name if tool else ''
   at, future = time.monotonic(), None
@@ -171,7 +171,7 @@ def _begin(call: Call | Malformed, tools: dict[str, Tool]) -> _Begun:
 
 
 def _wait(begun: _Begun, seconds: float) -> Answer:
-  """Returns the answer, in so many seconds after the call began."""
+  """Waits for the answer until the call's timeout."""
   try:
     left = begun.at + seconds - time.monotonic()
     return begun.future.result(max(0.0, left))
@@ -199,19 +199,19 @@ def _call(call: Call, tools: dict[str, Tool]) -> str:
   if call.name not in tools:
     raise ToolError(
       'unknown',
-      f'There is no tool {call.name!r}; there are {", ".join(sorted(tools))}.',
+      f'Unknown tool {call.name!r}; use one of {", ".join(sorted(tools))}.',
     )
   tool = tools[call.name]
   if complaint := schema_lib.mismatch(call.args, tool.schema):
     raise ToolError('arguments', f'{call.name} was not called: {complaint}')
   text = tool(**whole(call.args))
   if not isinstance(text, str):
-    raise TypeError(f'it answered with {type(text).__name__}, not with text')
+    raise TypeError(f'its answer must be a str, got {type(text).__name__}')
   return text
 
 
 def shorten(text: str, most: int) -> str:
-  """The text, or its first `most` characters and that there were more."""
+  """Truncates the text to `most` characters, with a note."""
   if len(text) <= most:
     return text
   return f'{text[:most]}\n(cut: {len(text) - most} characters more)'

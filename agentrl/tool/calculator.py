@@ -1,4 +1,4 @@
-"""Arithmetic without rounding: integers and fractions of any length."""
+"""Exact arithmetic on integers and fractions of any size."""
 
 import ast
 import math
@@ -28,7 +28,7 @@ _OPERATORS: dict[type, Callable] = {
 
 
 class Calculator:
-  """Evaluates an expression; what is not exact is marked with ≈."""
+  """Evaluates an expression; inexact results are marked with ≈."""
 
   name = 'calculator'
   description = (
@@ -43,22 +43,22 @@ class Calculator:
 
 
 def evaluate(expression: str) -> Number:
-  """A Fraction, exactly; a float where a function or root is none.
+  """Evaluates to an exact Fraction, or a float for irrational results.
 
   Raises:
     ToolError: of kind error, with a sentence for the agent.
   """
   if len(expression) > _LONGEST:
     raise _wrong(
-      f'the expression has {len(expression)} characters, at most {_LONGEST} are'
-      ' read'
+      f'the expression must have at most {_LONGEST} characters, got'
+      f' {len(expression)}'
     )
   try:
     return _value(written.tree(expression.strip()), expression.strip())
   except SyntaxError as error:
-    raise _wrong(f'the expression cannot be read ({error.msg})') from error
+    raise _wrong(f'the expression is invalid ({error.msg})') from error
   except ZeroDivisionError as error:
-    raise _wrong('something is divided by zero') from error
+    raise _wrong('division by zero') from error
   except (RecursionError, MemoryError) as error:
     raise _wrong('the expression is nested too deeply') from error
   except (ValueError, OverflowError, TypeError) as error:
@@ -66,7 +66,7 @@ def evaluate(expression: str) -> Number:
 
 
 def show(value: Number) -> str:
-  """12, 1/3 ≈ 0.333333333333333, ≈ 1.4142135623731."""
+  """Formats as 12, 1/3 ≈ 0.333333333333333 or ≈ 1.4142135623731."""
   if isinstance(value, float):
     return f'≈ {value:.{_DIGITS}g}'
   if value.denominator == 1:
@@ -79,7 +79,7 @@ def show(value: Number) -> str:
 
 
 def _wrong(why: str) -> ToolError:
-  return ToolError('error', f'The calculator has no answer: {why}.')
+  return ToolError('error', f'The calculator failed: {why}.')
 
 
 def _value(node: ast.expr, text: str) -> Number:
@@ -106,16 +106,16 @@ def _unbounded(node: ast.expr, text: str) -> Number:
     case ast.Call(func=ast.Name(id=name), keywords=[]) if name in _FUNCTIONS:
       return _FUNCTIONS[name](*(_value(arg, text) for arg in node.args))
   part = ast.get_source_segment(text, node) or text
-  raise ValueError(f'{part[:60]!r} is no number, operator or function it knows')
+  raise ValueError(f'unknown number, operator or function {part[:60]!r}')
 
 
 def _literal(text: str) -> Fraction:
-  """A decimal is what it says: 0.1 is a tenth."""
+  """Parses a number exactly: 0.1 is a tenth."""
   _, _, exponent = text.lower().partition('e')
   if text[:2].lower() in ('0x', '0o', '0b'):
     return Fraction(int(text, 0))
   if exponent and abs(int(exponent)) > _BITS:
-    raise ValueError(f'{text} is too long a number')
+    raise ValueError(f'{text} has too large an exponent')
   return Fraction(text.replace('_', ''))
 
 
@@ -136,7 +136,7 @@ def _bounded(value: Number | int) -> Number:
 
 
 def _power(base: Number, exponent: Number) -> Number:
-  """Exact for integer exponents, whose size is known before it is computed."""
+  """Computes a power, exact for integer exponents; checks its size first."""
   if isinstance(base, Fraction) and isinstance(exponent, Fraction):
     if exponent.denominator == 1:
       if _bits(base) > 1 and _bits(base) * abs(exponent) > 2 * _BITS:
@@ -152,7 +152,7 @@ def _power(base: Number, exponent: Number) -> Number:
 
 
 def _root(x: Number) -> Number:
-  """Exact for squares of fractions."""
+  """Computes a square root, exact for squares of fractions."""
   if x < 0:
     raise ValueError(f'{show(x)} has no real root')
   if isinstance(x, Fraction):
@@ -164,14 +164,16 @@ def _root(x: Number) -> Number:
 
 def _integer(x: Number, most: int | None = None) -> int:
   if x != int(x):
-    raise ValueError(f'{show(x)} is no integer')
-  if most is not None and abs(x) > most:
-    raise ValueError(f'{show(x)} is too large here, at most {most} is')
+    raise ValueError(f'{show(x)} is not an integer')
+  if most is not None and not -most <= x <= most:
+    raise ValueError(f'{show(x)} must be at most {most} here')
   return int(x)
 
 
 def _round(x: Number, digits: Number = Fraction(0)) -> Number:
-  return round(x, _integer(digits, 1000))
+  places = _integer(digits, 1000)
+  rounded: Number = x.__round__(places)
+  return rounded
 
 
 def _real(name: str) -> Callable[[Number], float]:
@@ -181,7 +183,7 @@ def _real(name: str) -> Callable[[Number], float]:
     try:
       return function(x)
     except ValueError as error:
-      raise ValueError(f'{name}({show(x)}) is no real number') from error
+      raise ValueError(f'{name}({show(x)}) is not a real number') from error
 
   return real
 

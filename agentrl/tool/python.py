@@ -20,21 +20,21 @@ _SAID = {
 
 
 class Python:
-  """Runs a program and answers with what it printed.
+  """Tool that runs a program and answers with its output.
 
   Nothing is kept between calls: each starts in an empty folder without
-  variables. An agent that needs something twice says it twice.
+  variables, so an agent has to repeat what it needs.
   """
 
   name = 'python'
   schema = schema(['code'], code='string')
 
   def __init__(self, sandbox: Sandbox, *, prelude: str = ''):
-    """Stores where code runs, and lines that run before those of a call."""
+    """Stores the sandbox, and code to run before every call."""
     self._sandbox, self._prelude = sandbox, prelude
     self.description = (
-      'Runs a Python program and returns what it prints. Nothing is kept for'
-      ' the next call; there is no network.'
+      'Runs a Python program and returns what it prints. Calls share no state'
+      ' and have no network access.'
     )
 
   def __call__(self, code: str) -> str:

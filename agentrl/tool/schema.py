@@ -34,8 +34,14 @@ _FORMATS.checks('regex', raises=(regex.error, TimeoutError, OverflowError))(
 )
 # Keywords that are for readers, and the vocabularies that hold them.
 _ANNOTATIONS = (
-  *('title', 'description', 'default', 'examples', 'format'),
-  *('deprecated', 'readOnly', 'writeOnly'),
+  'title',
+  'description',
+  'default',
+  'examples',
+  'format',
+  'deprecated',
+  'readOnly',
+  'writeOnly',
 )
 _VOCABULARIES = 'meta/meta-data', 'meta/format', 'meta/format-annotation'
 _STRICT = {'exclusiveMinimum': 'minimum', 'exclusiveMaximum': 'maximum'}

@@ -9,14 +9,14 @@ SHOWN = 100  # characters of a value
 RULE = 300  # characters of what a schema demands
 # Keywords by which properties may be named beside `properties`.
 _ELSEWHERE = {
-  *('$ref', '$dynamicRef', '$recursiveRef', 'allOf', 'anyOf', 'oneOf', 'if'),
-  *('dependentSchemas', 'dependencies', 'patternProperties'),
-}
+  '$ref', '$dynamicRef', '$recursiveRef', 'allOf', 'anyOf', 'oneOf', 'if',
+  'dependentSchemas', 'dependencies', 'patternProperties',
+}  # fmt: skip
 # Keywords whose sentence is not of the form `must be`.
 _WHOLE = (
-  *(None, 'properties', 'required', 'dependentRequired', 'dependencies'),
-  *('additionalProperties', 'unevaluatedProperties'),
-)
+  None, 'properties', 'required', 'dependentRequired', 'dependencies',
+  'additionalProperties', 'unevaluatedProperties',
+)  # fmt: skip
 # What a value must be, by the keyword that refused it.
 _RULES = {
   'const': '{!r}',

@@ -1,7 +1,7 @@
-"""Search in a corpus by words: BM25 of the library bm25s.
+"""Keyword search in a corpus: BM25 of the library bm25s.
 
-bm25s imports JAX where it is installed and runs a tiny program on it, so a
-corpus is read after `jax.distributed.initialize`, where that is called.
+bm25s imports JAX if installed and runs a tiny program on it, so read a corpus
+only after `jax.distributed.initialize`.
 """
 
 import os
@@ -16,18 +16,18 @@ from agentrl.tool.schema import schema
 
 
 class Index:
-  """Texts, found by their words.
+  """Texts indexed by their words.
 
     score(q, d) = Σ_{t in q} ln(1 + (N - n_t + ½) / (n_t + ½))
                   · f_td / (f_td + k₁ (1 - b + b |d| / mean |d|))
 
-  f_td: how often d has t; n_t: how many of N texts have it; k₁ = 1.5,
-  b = 0.75. English stop words count for nothing. Equal scores keep the order
-  of the texts, so that what is found is the same on every machine.
+  f_td: count of t in d; n_t: number of the N texts with t; k₁ = 1.5, b = 0.75.
+  English stop words are ignored. Ties keep the order of the texts, so results
+  are the same on every machine.
   """
 
   def __init__(self, texts: list[str]):
-    """Raises ImportError where bm25s is not installed."""
+    """Indexes texts; ImportError if bm25s is not installed."""
     try:
       import bm25s
     except ImportError as error:
@@ -39,7 +39,7 @@ class Index:
     self._index.index(self._words(texts), show_progress=False)
 
   def best(self, query: str, most: int) -> list[int]:
-    """The places of the texts that fit best and have a word of the query."""
+    """Returns the best matching texts that share a word with the query."""
     (words,) = self._words([query])
     scores = self._index.get_scores(words) if words else np.zeros(1)  # [N]
     return top(scores, most).tolist()
@@ -51,7 +51,7 @@ class Index:
 
 
 class Search:
-  """Answers with the passages of a corpus that fit a query best."""
+  """Tool that answers with the best matching passages of a corpus."""
 
   name = 'search'
   schema = schema(['query'], query='string')
@@ -67,17 +67,17 @@ class Search:
     """Reads a corpus and indexes it in memory.
 
     Args:
-      corpus: a file of one JSON object a line: text, and a title if it has one.
-      passages: most that a call returns.
-      characters: most that an answer has.
-      about: what the corpus is, for the model.
+      corpus: JSONL file of objects with text and, optionally, a title.
+      passages: limit per call.
+      characters: limit per answer.
+      about: description of the corpus for the model.
 
     Raises:
-      ValueError: a line that cannot be read, or no passages.
+      ValueError: an unreadable line, or an empty corpus.
       ImportError: bm25s is not installed.
     """
     if passages < 1:
-      raise ValueError(f'passages={passages} finds nothing; use 1 or more')
+      raise ValueError(f'passages must be at least 1, got {passages}')
     self._corpus = _read(pathlib.Path(corpus))
     self._passages, self._characters = passages, characters
     self.description = f'Searches {about} for words and returns the best ones.'
@@ -93,21 +93,21 @@ class Search:
 
 
 def top(scores: np.ndarray, k: int) -> np.ndarray:
-  """Indices of the k best of scores [N] above 0; equal ones in their order."""
+  """Returns indices of the k best scores [N] above 0; ties in order."""
   least = np.partition(scores, -k)[-k] if k < len(scores) else 0.0
   good = np.flatnonzero((scores >= least) & (scores > 0))
   return good[np.argsort(-scores[good], kind='stable')][:k]
 
 
 def _read(path: pathlib.Path) -> list[tuple[str, str]]:
-  """(title, text) of each passage."""
+  """Reads (title, text) of each passage."""
   try:
     lines = [(i, x) for i, x in text_files.lines(path) if x.strip()]
   except ValueError as error:
     raise ValueError(f'corpus {error}') from error
   out = [_passage(line, f'{path}:{number}') for number, line in lines]
   if not out:
-    raise ValueError(f'corpus {path} has no passages; give a file with some')
+    raise ValueError(f'corpus {path} must have at least one passage')
   return out
 
 
@@ -120,6 +120,6 @@ def _passage(line: str, place: str) -> tuple[str, str]:
   except (ValueError, AttributeError, KeyError):
     pass
   raise ValueError(
-    f'{place} is no passage: {line.strip()[:80]!r}; write'
-    ' {"text": "...", "title": "..."} on each line'
+    f'{place} must be a passage such as {{"text": "...", "title": "..."}}, got'
+    f' {line.strip()[:80]!r}'
   )

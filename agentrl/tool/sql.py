@@ -1,4 +1,4 @@
-"""Questions to a SQLite database, which they cannot change."""
+"""Read-only queries of a SQLite database."""
 
 import contextlib
 import os
@@ -17,8 +17,11 @@ _ACTIONS = (
   sqlite3.SQLITE_RECURSIVE,
 )
 _PRAGMAS = (
-  *('foreign_key_list', 'index_info', 'index_list'),
-  *('table_info', 'table_list'),
+  'foreign_key_list',
+  'index_info',
+  'index_list',
+  'table_info',
+  'table_list',
 )
 _FUNCTIONS_REFUSED = ('load_extension', 'fts3_tokenizer')
 _LIMITS = {
@@ -30,10 +33,10 @@ _STEPS = 10_000  # of SQLite's machine between two looks at the clock
 
 
 class Sql:
-  """Runs one SELECT (or WITH, VALUES, a PRAGMA that describes) and shows rows.
+  """Tool that runs one SELECT (WITH, VALUES, informational PRAGMA).
 
-  Every call has a connection of its own. What sorting needs beyond a few MiB
-  SQLite keeps in a nameless temporary file that ends with the call.
+  Every call has its own connection. For large sorts SQLite uses an anonymous
+  temporary file that is removed with the call.
   """
 
   name = 'sql'
@@ -47,14 +50,14 @@ class Sql:
     characters: int = 4000,
     seconds: float = 5.0,
   ):
-    """Opens a database file, with limits of a call's output and time.
+    """Opens a database file, with limits on output and time per call.
 
     Raises:
-      ValueError: the file is no database that can be read without writing.
+      ValueError: the file is not a database readable without writing.
     """
     for name, value in (('rows', rows), ('seconds', seconds)):
       if value <= 0:
-        raise ValueError(f'{name}={value} leaves no answer; use more than 0')
+        raise ValueError(f'{name} must be above 0, got {value}')
     self._uri = _uri(path)
     self._rows, self._characters, self._seconds = rows, characters, seconds
     self.description = (
@@ -82,7 +85,7 @@ class Sql:
 
   def _show(self, described: Any, rows: list[tuple]) -> str:
     if not described:
-      return 'The query gives no rows.'
+      return 'The query returned no rows.'
     lines = [' | '.join(column[0] for column in described)]
     lines += [' | '.join(map(_cell, row)) for row in rows[: self._rows]]
     if not rows:
@@ -106,17 +109,17 @@ def _uri(path: str | os.PathLike) -> str:
   except OSError as error:
     raise ValueError(f'database {place} cannot be read: {error}') from error
   if not head.startswith(b'SQLite format 3\0'):
-    raise ValueError(f'{place} is no SQLite database; give the path of one')
+    raise ValueError(f'{place} must be a SQLite database')
   if 2 in head[18:20]:
     raise ValueError(
-      f'{place} keeps a write-ahead log, which even a reader writes to; run'
-      ' PRAGMA journal_mode=DELETE on it once'
+      f'{place} must not use a write-ahead log, which even readers write to;'
+      ' run PRAGMA journal_mode=DELETE on it once'
     )
   return f'file:{urllib.parse.quote(str(place))}?mode=ro'
 
 
 def _allowed(action: int, first: str | None, second: str | None, *_) -> int:
-  """To read, to compute, and to ask for the shape of tables."""
+  """Allows reading, computing and inspecting schemas."""
   good = action in _ACTIONS
   good |= action == sqlite3.SQLITE_PRAGMA and first in _PRAGMAS
   good |= action == sqlite3.SQLITE_FUNCTION and second not in _FUNCTIONS_REFUSED
@@ -124,7 +127,7 @@ def _allowed(action: int, first: str | None, second: str | None, *_) -> int:
 
 
 def _tables(uri: str, path: str | os.PathLike) -> str:
-  """a(x, y), b(z): for the model, so that it need not ask."""
+  """Lists tables as a(x, y), b(z), so the model need not ask."""
   try:
     with contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:
       tables = connection.execute(

@@ -1,13 +1,13 @@
-"""A subreaper: ends what a process has started, whatever that does to leave.
+"""Subreaper: ends every descendant of a process, even ones that detach.
 
-A signal to a process group misses whoever has changed group or session, as an
-interactive shell's jobs and every daemon do. A subreaper (prctl(2)) becomes
-the parent of all orphans below it, so it finds them. Here it has one child of
-its own. Once that has ended, or whoever started the subreaper tells it to, or
-is killed itself, all below it are killed, and it ends as its child did.
+A signal to a process group misses processes that changed group or session, such
+as an interactive shell's jobs and all daemons. A subreaper (prctl(2)) becomes
+the parent of all orphans below it, so it finds them. Here it has one child.
+Once the child has ended, or the subreaper's parent tells it to or dies, all
+processes below it are killed, and it ends with the child's status.
 
-Where there is none (not Linux) only the child's group is killed. Run as a
-program it does this to a command: `python subreaper.py parent command ...`.
+Without support (not Linux) only the child's group is killed. Run as a program
+it wraps a command: `python subreaper.py parent command ...`.
 """
 
 import contextlib
@@ -25,28 +25,28 @@ _PAUSE = 0.005  # seconds until it is looked for again
 
 
 def command(words: Sequence[str]) -> list[str]:
-  """A command below a subreaper, which ends with the thread that starts it.
+  """Wraps a command in a subreaper that ends with the starting thread.
 
-  Start it in a new session (start_new_session=True): Ctrl-C and other signals
-  to a whole process group are then left to the caller, who ends the command.
+  Start it in a new session (start_new_session=True), so that Ctrl-C and other
+  signals to a process group reach only the caller, which ends the command.
   """
   return [sys.executable, '-I', '-S', __file__, str(os.getpid()), *words]
 
 
 def end(subreaper: int) -> None:
-  """Tells one to kill all that is below it; nobody has waited for it yet."""
+  """Tells a subreaper, not yet waited for, to kill all below it."""
   with contextlib.suppress(ProcessLookupError):
     os.kill(subreaper, signal.SIGTERM)
     os.kill(subreaper, signal.SIGCONT)  # if its child has stopped it
 
 
 def below(parent: int, handles: Sequence[int] = ()) -> None:
-  """Returns in a child, a session of its own; this process never returns.
+  """Returns in a child with its own session; this process never returns.
 
   Args:
-    parent: the process that has started this one.
-    handles: open files that are the child's alone; nothing is read or printed
-      here either.
+    parent: the process that started this one.
+    handles: open files of the child alone; this process closes them, and its
+      standard streams.
   """
   before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
   signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # else no child is waited for
@@ -77,7 +77,7 @@ def _prctl(option: int, value: int) -> None:
 
 
 def _watch(child: int) -> int | None:
-  """-> the child's status; None: it runs, and somebody wants all to end."""
+  """Waits for the child's status; None: asked to end while it runs."""
   while signal.sigwait({signal.SIGCHLD, signal.SIGTERM}) == signal.SIGCHLD:
     with contextlib.suppress(ChildProcessError):
       for process, status in _ended():
@@ -87,10 +87,10 @@ def _watch(child: int) -> int | None:
 
 
 def _sweep(child: int, status: int | None) -> int:
-  """Kills until no child is left, each one's being ours next; -> the status.
+  """Kills children, adopting theirs, until none is left; returns the status.
 
-  Raises nothing, and leaves what cannot be killed (another user's, or deep in
-  the kernel) after a while.
+  Never raises, and eventually leaves processes that cannot be killed (of
+  another user, or stuck in the kernel).
   """
   # Numbers go round: the child's, if it is free, is not yet another's.
   with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -108,10 +108,10 @@ def _sweep(child: int, status: int | None) -> int:
 
 
 def _ended() -> Iterator[tuple[int, int]]:
-  """Children that have ended, each one once, and their statuses.
+  """Yields each ended child once, with its status.
 
   Raises:
-    ChildProcessError: there are none, ended or not.
+    ChildProcessError: without children, running or ended.
   """
   while (ended := os.waitpid(-1, os.WNOHANG))[0]:
     yield ended
@@ -125,7 +125,7 @@ def _children() -> list[int]:
 
 
 def _parent(process: int) -> int | None:
-  """None: it has ended."""
+  """Returns the parent of a process; None if it has ended."""
   try:
     with open(f'/proc/{process}/stat', 'rb') as file:
       return int(file.read().rpartition(b')')[2].split()[1])
@@ -134,7 +134,7 @@ def _parent(process: int) -> int | None:
 
 
 def end_as(status: int) -> None:
-  """Ends this process as another one did, without a core file of its own."""
+  """Ends this process with another's status, without a core dump."""
   code = os.waitstatus_to_exitcode(status)
   if code < 0:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -1,14 +1,14 @@
-"""Tools that cost money and time, that fail, and that give wrong answers.
+"""Tools with costs and delays that fail or give wrong answers.
 
-Several offer one operation at different terms. Nothing waits: seconds are
-stated as prices are, and chance is a function of the seed and of the call, so
-that a trajectory replays exactly:
+Several tools offer one operation on different terms. Delays are only stated,
+like prices, and randomness is a function of seed and call, so a trajectory
+replays exactly:
 
   fails   by (seed, tool, wording, turn): the same call may answer later
   wrong   by (seed, tool, wording): the same call gives the same wrong answer
 
-A wording is the argument without spaces. An answer that is wrong differs from
-the right one in the last digit, and each of the other nine is equally likely.
+A wording is the argument without spaces. A wrong answer replaces the last digit
+by one of the other nine, with equal probability.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ class Offer(NamedTuple):
 
 
 class Use(NamedTuple):
-  """One call, for whoever counts it."""
+  """Record of one call."""
 
   tool: str
   wording: str
@@ -47,7 +47,7 @@ class Use(NamedTuple):
 
   @property
   def failed(self) -> bool:
-    """Whether the tool failed at an argument that has an answer."""
+    """Whether the tool failed on an argument that has an answer."""
     return self.right is not None and self.answer is None
 
   @property
@@ -56,7 +56,7 @@ class Use(NamedTuple):
 
 
 class UnreliableTool:
-  """One offer of an operation; it stands for one trajectory."""
+  """One offer of an operation, valid for one trajectory."""
 
   schema = schema(['text'], text='string')
 
@@ -69,7 +69,7 @@ class UnreliableTool:
     turn: Callable[[], int],
     record: Callable[[Use], None],
   ):
-    """Stores the offer and what the calls are to be made of.
+    """Stores the offer and the sources of its answers.
 
     Args:
       offer: its terms.
@@ -77,7 +77,7 @@ class UnreliableTool:
       evaluate: argument -> the right answer; it raises ToolError.
       seed: of the trajectory.
       turn: -> the number of turns before this one.
-      record: gets every call; from several threads.
+      record: receives every call, from several threads.
     """
     self.name, self.description = offer.name, description
     self._offer, self._evaluate, self._seed = offer, evaluate, seed
@@ -106,23 +106,23 @@ class UnreliableTool:
 
 
 def uniform(*parts: str | int) -> float:
-  """A number in [0, 1), by the SHA-256 of the parts: the same everywhere."""
+  """Hashes the parts with SHA-256 to a number in [0, 1)."""
   digest = hashlib.sha256(repr(parts).encode('utf-8', 'backslashreplace'))
   return (int.from_bytes(digest.digest()[:8]) >> 11) / 2**53
 
 
 def wrong(right: Number, u: float) -> Number:
-  """One of the nine numbers with another last digit, by u in [0, 1)."""
+  """Picks one of the nine numbers with another last digit, by u in [0, 1)."""
   digit = right % DIGITS
   shift = 1 + int(u * (DIGITS - 1))
   return right - digit + (digit + shift) % DIGITS
 
 
 def offers(text: str) -> tuple[Offer, ...]:
-  """The offers of a text such as `EXAMPLE`.
+  """Parses offers from a text such as `EXAMPLE`.
 
   Raises:
-    ValueError: it is none.
+    ValueError: it is malformed.
   """
   fix = f'; write name, price, seconds, failures and errors: {EXAMPLE!r}'
   out = []
@@ -143,18 +143,18 @@ def offers(text: str) -> tuple[Offer, ...]:
 
 
 def _mistake(offer: Offer) -> str:
-  """What is wrong with an offer; '' if nothing is."""
+  """Returns what is wrong with an offer, else ''."""
   if not _NAME.fullmatch(offer.name) or offer.name in _TAKEN:
-    return 'whose name is no tag of its own in small letters'
+    return 'whose name must be an unused lower-case tag'
   if not 0 <= offer.price < 1e6 or not 0 <= offer.seconds < 1e6:
-    return 'whose price or seconds are not in [0, 1e6)'
+    return 'whose price and seconds must be in [0, 1e6)'
   if not 0 <= offer.failures < 1 or not 0 <= offer.errors <= 1:
-    return 'whose failures are not in [0, 1) or errors not in [0, 1]'
+    return 'whose failures must be in [0, 1) and errors in [0, 1]'
   return ''
 
 
 def shown(offer: Offer) -> str:
-  """$1 8s; $0.1 1s wrong 30%; $0.7 1s fails 40%."""
+  """Formats as $1 8s; $0.1 1s wrong 30%; $0.7 1s fails 40%."""
   fails = f' fails {offer.failures:.0%}' if offer.failures else ''
   lies = f' wrong {offer.errors:.0%}' if offer.errors else ''
   return f'${offer.price:g} {offer.seconds:g}s{fails}{lies}'

@@ -13,21 +13,21 @@ from agentrl.lab.tabular.build import TabularSize
 
 PRM, VALUE = 'role.prm.lr', 'role.value.lr'
 OUTCOME = (  # one number for a trajectory
-  *('grpo', 'dr_grpo', 'rloo', 'reinforce_pp', 'reinforce_pp_baseline'),
-  *('reinforce_pp_kl', 'opo', 'maxrl', 'grpo_passk', 'lite_ppo', 'gdpo'),
-  *('dgrpo', 'gpg', 'otb', 'flow_grpo', 'raft', 'raft_pp', 'starpo_s'),
-)
+  'grpo', 'dr_grpo', 'rloo', 'reinforce_pp', 'reinforce_pp_baseline',
+  'reinforce_pp_kl', 'opo', 'maxrl', 'grpo_passk', 'lite_ppo', 'gdpo',
+  'dgrpo', 'gpg', 'otb', 'flow_grpo', 'raft', 'raft_pp', 'starpo_s',
+)  # fmt: skip
 LOSS = (  # GRPO's credit in another loss
-  *('cispo', 'clip_cov', 'clip_higher', 'kl_cov', 'dppo', 'dppo_kl', 'gmpo'),
-  *('gspo', 'gspo_token', 'gspo_turn', 'bn_gspo', 'sapo', 'nft'),
-  *('nft_sequence', 'seeupo', 'ipa', 'epo', 'epo_released'),
-)
+  'cispo', 'clip_cov', 'clip_higher', 'kl_cov', 'dppo', 'dppo_kl', 'gmpo',
+  'gspo', 'gspo_token', 'gspo_turn', 'bn_gspo', 'sapo', 'nft',
+  'nft_sequence', 'seeupo', 'ipa', 'epo', 'epo_released',
+)  # fmt: skip
 TURN = ('gigpo', 'gigpo_no_std', 'hgpo', 'graph_return', 'aem')
 CRITIC = ('ppo', 'ppo_turn', 'ppo_bilevel', 'odysseus')
 LEARNED = (
-  *('oprl', 'oprl_rloo', 'oprl_merged', 'oprl_token', 'oprl_process_only'),
-  *('oprl_parity', 'prime', 'prime_bon', 'prime_detached'),
-)
+  'oprl', 'oprl_rloo', 'oprl_merged', 'oprl_token', 'oprl_process_only',
+  'oprl_parity', 'prime', 'prime_bon', 'prime_detached',
+)  # fmt: skip
 CONTROL = ('oprl_placebo', 'oprl_restart')
 # Four steps on a batch, not two.
 DIFFERENCES = ('td_prm', 'td_prm_outcome', 'td_critic')

@@ -31,7 +31,9 @@ NO_FLOOR = {'hp.step.scale.eps': 1e-3}
 ARMS = (
   arm('grpo', tuned_as=''),
   arm(
-    *('advantage', 'the exact advantage', 'ablation'),
+    name='advantage',
+    label='the exact advantage',
+    part='ablation',
     config='oprl_truth',
     changes={'hp.step.add_term.name': 'truth'},
     tuned_as='',
@@ -47,18 +49,22 @@ ARMS = (
   arm('td_prm_outcome', 'td_prm, target R', rates={PRM: SLOW, VALUE: SLOW}),
   arm('td_critic', rates={VALUE: SLOW}),
   arm(
-    *('oprl', 'oprl, no floor'),
+    name='oprl',
+    label='oprl, no floor',
     config='oprl',
     changes=NO_FLOOR,
     rates={PRM: 1.0},
   ),
   arm(
-    *('oprl_restart', 'oprl, restarted, no floor'),
+    name='oprl_restart',
+    label='oprl, restarted, no floor',
     changes=NO_FLOOR,
     rates={PRM: 1.0},
   ),
   arm(
-    *('oprl_placebo', 'placebo, no floor', 'control'),
+    name='oprl_placebo',
+    label='placebo, no floor',
+    part='control',
     changes=NO_FLOOR,
     rates={PRM: 1.0},
   ),
@@ -73,7 +79,9 @@ CLAIMS = (
   claim('So does a lasting one of the state', 'state_40', 'grpo', 0.05),
   claim(
     'A lasting one of state and action costs what it knows at .4',
-    *('state_action_40', 'white_40', -0.06),
+    arm='state_action_40',
+    baseline='white_40',
+    claimed=-0.06,
   ),
   claim('At .2 it is ruinous', 'state_action_20', 'grpo', -0.05),
   claim('td_prm gains', 'td_prm', 'grpo', 0.05),

@@ -1,9 +1,8 @@
 """Dose and response in a world on the host: configs/studies/dose.py, of texts.
 
 The embedded language model looks for a coin in a house of rooms, played by
-TextWorld in processes of their own. Known of each turn is the difference of
-the solver's value, what `oprl_truth` is rewarded with; an error that is drawn
-afresh is planted in it, at five correlations.
+TextWorld in separate processes. The step reward is the change of the solver's
+value, as in `oprl_truth`, with independent errors planted at five correlations.
 
   pip install -e '.[games]'
   python -m experiments.compare --study=configs/studies/dose_host.py \

@@ -32,7 +32,9 @@ CLAIMS = (
   claim('So does a lasting one of the state', 'state_40', 'grpo', 0.03),
   claim(
     'A lasting one of state and action costs what it knows at .4',
-    *('state_action_40', 'white_40', -0.03),
+    arm='state_action_40',
+    baseline='white_40',
+    claimed=-0.03,
   ),
   claim('At .2 it is ruinous', 'state_action_20', 'grpo', -0.03),
 )

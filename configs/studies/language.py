@@ -33,7 +33,9 @@ DIFFERENCES = STEADY | STEADY_VALUE
 def of_oprl(name: str, label: str, part: str, config: str, **fields) -> Arm:
   changes = STEADY | fields.pop('changes', {})
   return arm(
-    *(name, label, part),
+    name=name,
+    label=label,
+    part=part,
     config=config,
     changes=changes,
     rates={PRM: 0.5},
@@ -51,39 +53,55 @@ ARMS = (
   GIGPO_GAMMA_1,
   GRAPH_GAMMA_1._replace(pairs=5),
   of_oprl(
-    *('oprl_no_floor', 'oprl, no floor', 'ablation', 'oprl'),
+    name='oprl_no_floor',
+    label='oprl, no floor',
+    part='ablation',
+    config='oprl',
     changes=NO_FLOOR,
     tuned_as='oprl',
     pairs=5,
   ),
   of_oprl(
-    *('oprl_restart', 'oprl, restarted, no floor', 'ablation', 'oprl_restart'),
+    name='oprl_restart',
+    label='oprl, restarted, no floor',
+    part='ablation',
+    config='oprl_restart',
     changes=NO_FLOOR,
     tuned_as='oprl',
   ),
   arm(
-    *('truth', 'truth: advantage under random play', 'ablation'),
+    name='truth',
+    label='truth: advantage under random play',
+    part='ablation',
     config='oprl_truth',
     changes={'hp.step.add_term.name': 'truth'},
     tuned_as='graph_return',
   ),
   arm('oprl_truth', 'truth: progress', 'ablation', tuned_as='graph_return'),
   arm(
-    *('td_prm_outcome', 'td_prm, target R', 'control'),
+    name='td_prm_outcome',
+    label='td_prm, target R',
+    part='control',
     rates=BOTH,
     changes=DIFFERENCES,
     tuned_as='td_prm',
     pairs=5,
   ),
   arm(
-    *('td_critic', 'td_prm, critic alone', 'control'),
+    name='td_critic',
+    label='td_prm, critic alone',
+    part='control',
     rates={VALUE: 3.0},
     changes=STEADY_VALUE,
     tuned_as='td_prm',
     pairs=5,
   ),
   of_oprl(
-    *('oprl_placebo', 'placebo', 'control', 'oprl_placebo'), tuned_as='oprl'
+    name='oprl_placebo',
+    label='placebo',
+    part='control',
+    config='oprl_placebo',
+    tuned_as='oprl',
   ),
 )
 
@@ -138,7 +156,7 @@ def get_study() -> Study:
       ' bifurcation has the same number of turns',
       'the runs of a first time were lost before a figure of the pairs was'
       ' looked at; they had 10 pairs at the common rate, these have 5',
-      'controls and ablations have the rate of their method, the truth that of'
-      ' graph_return; those that tables settled have 5 pairs',
+      "controls and ablations use their method's rate, the truth"
+      " graph_return's; arms that tables settled have 5 pairs",
     ),
   )

@@ -38,7 +38,9 @@ ARMS = (
   *map(reused, ('grpo', 'raft', 'raft_pp', 'nft', 'gspo', 'cispo')),
   arm('clip_higher', 'clip higher, mean over tokens'),
   arm(
-    *('tokens', 'grpo, mean over tokens', 'ablation'),
+    name='tokens',
+    label='grpo, mean over tokens',
+    part='ablation',
     config='clip_higher',
     changes=AS_LOW,
   ),
@@ -106,6 +108,6 @@ def get_study() -> Study:
       ' among the arms; SPEAR, whose memory they lack',
       'reward scales, which a deviation divides out, and response lengths,'
       ' which are equal here',
-      'entropies shuffled between responses, for which there is no piece',
+      'entropies shuffled between responses, which is not implemented',
     ),
   )

@@ -31,7 +31,9 @@ ARMS = (
   *(arm(name, **CRITIC) for name in ('ppo', 'ppo_turn')),
   arm('arpo'),
   arm(
-    *('arpo_anywhere', 'arpo, branching anywhere', 'control'),
+    name='arpo_anywhere',
+    label='arpo, branching anywhere',
+    part='control',
     config='arpo',
     changes={'hp.collect.branch.slope': 0.0},
   ),
@@ -76,7 +78,7 @@ def get_study() -> Study:
       ' world (configs/studies/language.py)',
       'hierarchical advantages (HiPER), whose messages name subgoals: their'
       ' warm start is another',
-      'branching by TRACE; entropies shuffled between responses, for which'
-      ' there is no piece',
+      'branching by TRACE; entropies shuffled between responses, which is not'
+      ' implemented',
     ),
   )

@@ -32,7 +32,12 @@ SECTIONS = (
   (
     'Learned rewards and signals',
     (
-      *('prm', 'degraded_truth', 'value', 'progress', 'information', 'kl'),
+      'prm',
+      'degraded_truth',
+      'value',
+      'progress',
+      'information',
+      'kl',
       'blend',
     ),
     'Reported by the components that a method names in `c.signal` and'

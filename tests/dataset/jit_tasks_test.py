@@ -115,7 +115,7 @@ def test_wrong_arguments_are_named(tmp_path, split, count, seed, message):
 def test_a_name_that_is_no_folder_is_refused(tmp_path, name):
   source = Source()
   source.name = lambda: name
-  with errors.raises(ValueError, 'folder'):
+  with errors.raises(ValueError, 'source name'):
     jit_tasks.load(source, 'train', 5, 0, folder=tmp_path)
 
 

@@ -7,8 +7,14 @@ from agentrl.dataset.trajectory import SOURCES, StoredTrajectory, make_turn
 from agentrl.types import Span, Status
 
 TOKENS = (
-  *('context', 'context_span', 'context_weight'),
-  *('message', 'span', 'weight', 'logp', 'version'),
+  'context',
+  'context_span',
+  'context_weight',
+  'message',
+  'span',
+  'weight',
+  'logp',
+  'version',
 )
 FIXED = ('context', 'context_span', 'message', 'span', 'logp', 'version')
 

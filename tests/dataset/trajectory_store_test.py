@@ -66,7 +66,7 @@ def test_a_summary_counts(tmp_path):
   assert '4 trajectories (4 policy)' in text
   assert '\nhistory: 4 full\n' in text
   assert '\n1 tasks\n' in text
-  assert f'\n{tokens} tokens of messages' in text
+  assert f'\n{tokens} message tokens' in text
   assert '\n25.0% solved\n' in text
 
 

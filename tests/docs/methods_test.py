@@ -35,8 +35,12 @@ def test_every_method_is_in_one_group():
     ('arpo', (), ('policy',), {}, 1, 0.5),
     ('ppo', ('value',), ('policy', 'value'), {'value': 4}, 1, 0),
     (
-      *('prime', ('prm', 'reference'), ('policy', 'reference', 'prm')),
-      *({'prm': 1}, 1, 0),
+      'prime',
+      ('prm', 'reference'),
+      ('policy', 'reference', 'prm'),
+      {'prm': 1},
+      1,
+      0,
     ),
   ],
 )

@@ -47,10 +47,10 @@ def test_a_conversation_keeps_its_tokens():
 @pytest.mark.parametrize(
   ('path', 'key', 'status', 'text'),
   [
-    ('v1/chat/completions', 'wrong', 401, 'the API key is not the one'),
-    ('../b/v1/chat/completions', None, 404, "there is no session 'b'"),
-    ('../b/v1/messages', None, 404, "there is no session 'b'"),
-    ('reward', 'wrong', 401, 'the API key is not the one'),
+    ('v1/chat/completions', 'wrong', 401, 'the API key must be'),
+    ('../b/v1/chat/completions', None, 404, "session 'b' does not exist"),
+    ('../b/v1/messages', None, 404, "session 'b' does not exist"),
+    ('reward', 'wrong', 401, 'the API key must be'),
   ],
 )
 def test_who_may_ask(path, key, status, text):
@@ -226,7 +226,7 @@ def test_the_first_reward_counts():
     assert (status, reply) == (200, body)
     status, reply = client.post('reward', {'reward': 1})
     assert status == 409
-    assert 'already, 7;' in reply['error']['message']
+    assert 'already has a reward, 7;' in reply['error']['message']
     assert gateway.close_session('a').reward == (7.0, 0.5, {'a': 2.0})
 
 

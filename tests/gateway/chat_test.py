@@ -129,23 +129,23 @@ def test_stop_tokens_end_a_message():
 
 # Of OpenAI, Anthropic and vLLM; what is understood has tests of its own.
 FIELDS = (
-  *('audio', 'frequency_penalty', 'logit_bias', 'max_completion_tokens'),
-  *('metadata', 'parallel_tool_calls', 'prediction', 'presence_penalty'),
-  *('prompt_cache_key', 'reasoning_effort', 'safety_identifier', 'seed'),
-  *('service_tier', 'store', 'temperature', 'top_logprobs', 'top_p', 'user'),
-  *('verbosity', 'web_search_options', 'best_of', 'use_beam_search', 'top_k'),
-  *('min_p', 'repetition_penalty', 'length_penalty', 'stop_token_ids'),
-  *('include_stop_str_in_output', 'ignore_eos', 'min_tokens', 'echo'),
-  *('skip_special_tokens', 'spaces_between_special_tokens', 'bad_words'),
-  *('truncate_prompt_tokens', 'prompt_logprobs', 'allowed_token_ids'),
-  *('add_generation_prompt', 'continue_final_message', 'chat_template'),
-  *('add_special_tokens', 'documents', 'structured_outputs', 'priority'),
-  *('guided_json', 'request_id', 'cache_salt', 'kv_transfer_params', 'stop'),
-  *('container', 'context_management', 'mcp_servers', 'thinking', 'system'),
-  *('stop_sequences', 'background', 'conversation', 'include', 'prompt'),
-  *('instructions', 'max_output_tokens', 'max_tool_calls', 'truncation'),
-  *('previous_response_id', 'reasoning', 'text', 'output_format', 'inputs'),
-)
+  'audio', 'frequency_penalty', 'logit_bias', 'max_completion_tokens',
+  'metadata', 'parallel_tool_calls', 'prediction', 'presence_penalty',
+  'prompt_cache_key', 'reasoning_effort', 'safety_identifier', 'seed',
+  'service_tier', 'store', 'temperature', 'top_logprobs', 'top_p', 'user',
+  'verbosity', 'web_search_options', 'best_of', 'use_beam_search', 'top_k',
+  'min_p', 'repetition_penalty', 'length_penalty', 'stop_token_ids',
+  'include_stop_str_in_output', 'ignore_eos', 'min_tokens', 'echo',
+  'skip_special_tokens', 'spaces_between_special_tokens', 'bad_words',
+  'truncate_prompt_tokens', 'prompt_logprobs', 'allowed_token_ids',
+  'add_generation_prompt', 'continue_final_message', 'chat_template',
+  'add_special_tokens', 'documents', 'structured_outputs', 'priority',
+  'guided_json', 'request_id', 'cache_salt', 'kv_transfer_params', 'stop',
+  'container', 'context_management', 'mcp_servers', 'thinking', 'system',
+  'stop_sequences', 'background', 'conversation', 'include', 'prompt',
+  'instructions', 'max_output_tokens', 'max_tool_calls', 'truncation',
+  'previous_response_id', 'reasoning', 'text', 'output_format', 'inputs',
+)  # fmt: skip
 # Nothing could come of these here: no reply is kept, no text is made.
 SILENT = {'store', 'include', 'skip_special_tokens'}
 

@@ -17,13 +17,13 @@ DEEP = 0
 for _ in range(50):
   DEEP = [DEEP]
 VALUES = [
-  *(None, True, False, 0, 1, -1, 2**63, -(2**63), 10**400, 1.5, -0.0, 1e308),
-  *(float('nan'), float('inf'), '', 'x', '\ud83d', 'é\n"', 'x' * 3000),
-  *([], [[]], [None], [1], ['x'], ['x', 'x'], [{}], [['x']], [True], [-1]),
-  *({}, {'a': 1}, {'type': []}, {'type': 'text'}, {'type': 'function'}),
-  *([{'type': 'text', 'text': 1}], {'\ud83d': '\ud83d'}, DEEP),
+  None, True, False, 0, 1, -1, 2**63, -(2**63), 10**400, 1.5, -0.0, 1e308,
+  float('nan'), float('inf'), '', 'x', '\ud83d', 'é\n"', 'x' * 3000,
+  [], [[]], [None], [1], ['x'], ['x', 'x'], [{}], [['x']], [True], [-1],
+  {}, {'a': 1}, {'type': []}, {'type': 'text'}, {'type': 'function'},
+  [{'type': 'text', 'text': 1}], {'\ud83d': '\ud83d'}, DEEP,
   [{'type': 'text', 'text': 'x'}],
-]
+]  # fmt: skip
 SCHEMA = {
   'type': 'object',
   'properties': {'x': {'type': 'string', 'enum': ['a']}},
@@ -32,11 +32,11 @@ SCHEMA = {
   '$defs': {},
 }
 _NUMBERS = (
-  *('temperature', 'top_p', 'top_k', 'seed', 'max_tokens', 'min_p', 'n'),
-  *('max_completion_tokens', 'max_output_tokens', 'frequency_penalty'),
-  *('presence_penalty', 'repetition_penalty', 'min_tokens', 'best_of'),
-  *('logit_bias', 'bad_words', 'ignore_eos', 'skip_special_tokens'),
-)
+  'temperature', 'top_p', 'top_k', 'seed', 'max_tokens', 'min_p', 'n',
+  'max_completion_tokens', 'max_output_tokens', 'frequency_penalty',
+  'presence_penalty', 'repetition_penalty', 'min_tokens', 'best_of',
+  'logit_bias', 'bad_words', 'ignore_eos', 'skip_special_tokens',
+)  # fmt: skip
 SAMPLING = dict.fromkeys(_NUMBERS, 1)
 CHAT = {
   'model': 'm',

@@ -112,7 +112,7 @@ def test_models_are_asked_by_name():
     for name in ('c', None):
       status, reply = client.post(CHAT, {'model': name, 'messages': []})
       assert (status, reply['error']['code']) == (404, 'model_not_found')
-      assert 'there is a, b' in reply['error']['message']
+      assert 'one of a, b' in reply['error']['message']
   with serving('a') as (client, _):
     assert client.post(CHAT, {'messages': [user('x')]})[1]['model'] == 'a'
 

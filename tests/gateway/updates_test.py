@@ -105,7 +105,7 @@ def test_a_swap_is_a_wait_for_clients(monkeypatch):
   ('body', 'status', 'sentence'),
   [
     ({'path': 'torn', 'version': 1}, 400, 'torn is not whole'),
-    ({'path': 3, 'version': 1}, 400, 'path is of type int'),
+    ({'path': 3, 'version': 1}, 400, 'path must be a string'),
     ({'path': 'p'}, 400, 'got None'),
     ({'path': 'p', 'version': True}, 400, 'got True'),
     ({'path': 'p', 'version': -1}, 400, 'got -1'),

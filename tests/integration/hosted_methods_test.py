@@ -12,9 +12,9 @@ from agentrl.run import runner
 # resampling, adapters, readings: nulled, after a sibling's solution and after
 # a text by outcome.
 METHODS = (
-  *('grpo', 'oprl', 'ppo', 'gigpo', 'arpo', 'spear', 'dapo', 'lora'),
-  *('infopo', 'skill_sd', 'tt_opd'),
-)
+  'grpo', 'oprl', 'ppo', 'gigpo', 'arpo', 'spear', 'dapo', 'lora',
+  'infopo', 'skill_sd', 'tt_opd',
+)  # fmt: skip
 # Whose way on hosts another of them takes: nightly.
 ALIKE = ('arpo', 'grpo', 'gigpo', 'infopo', 'lora', 'skill_sd', 'tt_opd')
 

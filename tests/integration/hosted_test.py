@@ -12,16 +12,20 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 COMMAND = [
-  *(sys.executable, '-m', 'experiments.train'),
+  sys.executable,
+  '-m',
+  'experiments.train',
   '--config=configs/grpo.py:tiny,env=sql_questions',
-  *('--config.sft.steps=2', '--config.steps=6', '--config.sft.batch=4'),
-  *(
-    '--config.micro_batch=4',
-    '--config.rollout.batch=8',
-    '--config.rollout.slots=8',
-  ),
-  *('--config.eval.episodes=8', '--config.checkpoint.every=2'),
-  *('--config.env.train=20', '--config.env.test=8'),
+  '--config.sft.steps=2',
+  '--config.steps=6',
+  '--config.sft.batch=4',
+  '--config.micro_batch=4',
+  '--config.rollout.batch=8',
+  '--config.rollout.slots=8',
+  '--config.eval.episodes=8',
+  '--config.checkpoint.every=2',
+  '--config.env.train=20',
+  '--config.env.test=8',
 ]
 
 

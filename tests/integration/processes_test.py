@@ -57,10 +57,16 @@ def train(workdir, data, count: int, flags) -> list[str]:
   """What a run of `count` processes prints."""
   started = start(
     [
-      *('-m', 'experiments.train', *flags, f'--workdir={workdir}'),
-      *(f'--config.data={data}', '--config.mesh.fsdp=2'),
-      *('--config.mesh.data=-1', '--config.steps=2'),
-      *('--config.eval.episodes=16', '--config.checkpoint.every=1'),
+      '-m',
+      'experiments.train',
+      *flags,
+      f'--workdir={workdir}',
+      f'--config.data={data}',
+      '--config.mesh.fsdp=2',
+      '--config.mesh.data=-1',
+      '--config.steps=2',
+      '--config.eval.episodes=16',
+      '--config.checkpoint.every=1',
     ],
     count,
   )

@@ -108,7 +108,10 @@ def test_what_a_signal_cuts_is_repeated(tmp_path, monkeypatch):
       [{k: v for k, v in x.items() if not k.startswith(timed)} for x in rows]
     )
     assert [(x['step'], x['phase']) for x in rows] == [
-      *((0, 'eval'), (1, 'rl'), (2, 'rl'), (2, 'eval'))
+      (0, 'eval'),
+      (1, 'rl'),
+      (2, 'rl'),
+      (2, 'eval'),
     ]
   for rows in found[:-1]:
     for mine, whole in zip(rows, found[-1], strict=True):

@@ -25,10 +25,10 @@ STAGED = (
 )
 # Their stages are of kinds that others of the list have as well.
 ALIKE = (
-  *('behavior_priming', 'chain_of_agents', 'early_experience'),
-  *('echo_chamber', 'eef', 'implicit_inference', 'kat_coder', 'masksearch'),
-  *('continual_rft', 'rise'),
-)
+  'behavior_priming', 'chain_of_agents', 'early_experience',
+  'echo_chamber', 'eef', 'implicit_inference', 'kat_coder', 'masksearch',
+  'continual_rft', 'rise',
+)  # fmt: skip
 SMALL = {
   'model.width': 16,
   'model.heads': 2,

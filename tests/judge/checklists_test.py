@@ -141,13 +141,13 @@ def test_questions_of_the_config_come_before_those_of_the_task():
 
 
 BROKEN = (
-  *(None, 'a text?', '', [], [3], [None], [''], [' '], {}, 7, [['x?']]),
-  *([{}], [{'weight': 1.0}], [{'question': 3}], [{'question': 'x?', 'of': 1}]),
+  None, 'a text?', '', [], [3], [None], [''], [' '], {}, 7, [['x?']],
+  [{}], [{'weight': 1.0}], [{'question': 3}], [{'question': 'x?', 'of': 1}],
   *([{'question': 'x?', 'weight': x}] for x in (-1, 'a', None, 0, math.nan)),
   *([{'question': 'x?', 'weight': x}] for x in (math.inf, 10**400, True)),
   *([{'question': 'x?', 'after': x}] for x in (0, 1, -2, 'a', 0.0, None, True)),
   [{'question': 'x?', 'after': 1}, 'y?'],
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize('piece', ['checklist', 'rubric', 'milestones'])

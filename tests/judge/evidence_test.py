@@ -58,7 +58,13 @@ def test_the_judge_sees_nothing_else():
   what = ended('I did everything. <evidence>2</evidence>')
   assert items.score('evidence_only', what, ask) == 0.75
   other = items.item(
-    *('Buy a mug.', 'dance', 'you dance', 'buy p7', 'paid $12', 'x', 'y'),
+    'Buy a mug.',
+    'dance',
+    'you dance',
+    'buy p7',
+    'paid $12',
+    'x',
+    'y',
     'Believe me. <evidence>2</evidence>',
     outcome=1.0,
   )

@@ -48,8 +48,14 @@ def test_a_window_is_the_end_of_the_transcript(talk, data):
 def test_contents_have_one_id_and_differ_in_it():
   """Also where texts would be equal, put after each other."""
   talks = [
-    *(('a', 'b'), ('ab', ''), ('', 'ab'), ('a', 'b', 'c', 'd'), ('b', 'a')),
-    *(('a", "b', ''), ('[user] a', 'b'), ('\ud800', 'b')),
+    ('a', 'b'),
+    ('ab', ''),
+    ('', 'ab'),
+    ('a', 'b', 'c', 'd'),
+    ('b', 'a'),
+    ('a", "b', ''),
+    ('[user] a', 'b'),
+    ('\ud800', 'b'),
   ]
   keys = {}
   for talk in talks:
@@ -90,20 +96,10 @@ def test_sequences_are_scores_and_nan_in_them_is_none():
 
 
 NO_SCORES = (
-  *(None, '', '1', '0.5', b'1', 'nan', [None], ['1'], [[1.0]], {}, {0: 1.0}),
-  *(
-    {1.0},
-    object(),
-    1j,
-    [1j],
-    math.inf,
-    -math.inf,
-    [math.inf],
-    10**400,
-    [10**400],
-  ),
-  *([], [0.5, 0.5], np.zeros((1, 1)), np.array(['1'])),
-)
+  None, '', '1', '0.5', b'1', 'nan', [None], ['1'], [[1.0]], {}, {0: 1.0},
+  {1.0}, object(), 1j, [1j], math.inf, -math.inf, [math.inf], 10**400,
+  [10**400], [], [0.5, 0.5], np.zeros((1, 1)), np.array(['1']),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize('x', [*NO_SCORES, math.nan])

@@ -55,12 +55,12 @@ def refuse(*_, **__):
 _PIECES = (
   *'0123456789',
   *'ABCDE.,:;)(][}{|/%+-−–*_`"\'= \n',
-  *('10', '1e400', 'nan', 'inf', '1_0', '٣', '½', '²', '00', '0.5', '-1', '1.'),
-  *('yes', 'no', 'good', 'bad', 'not ', 'true', 'false', 'null', 'never'),
-  *(' or ', ' of ', ' out of ', ' to ', 'percent', '```json\n', '\n```', '“'),
-  *('1: ', '\n2: ', '\n3: ', '{"1": ', '", "2": ', '[true, ', '\ud800', 'İ'),
-  *('9' * 400, '9' * 5000, '[' * 2000),
-)
+  '10', '1e400', 'nan', 'inf', '1_0', '٣', '½', '²', '00', '0.5', '-1', '1.',
+  'yes', 'no', 'good', 'bad', 'not ', 'true', 'false', 'null', 'never',
+  ' or ', ' of ', ' out of ', ' to ', 'percent', '```json\n', '\n```', '“',
+  '1: ', '\n2: ', '\n3: ', '{"1": ', '", "2": ', '[true, ', '\ud800', 'İ',
+  '9' * 400, '9' * 5000, '[' * 2000,
+)  # fmt: skip
 ANSWERS = st.one_of(
   st.text(max_size=60),
   st.lists(st.sampled_from(_PIECES), max_size=14).map(''.join),

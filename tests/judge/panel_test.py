@@ -223,7 +223,7 @@ def test_scores_of_a_trajectory_and_of_a_group():
   short = judge(None, lambda _: [1.0], 'trajectory')
   verdicts, _ = asked(short, [item('a')])
   assert [v.turn for v in verdicts[0]] == [-1]
-  assert 'had to be' in verdicts[0][0].fault
+  assert 'got 1' in verdicts[0][0].fault
   whole = judge(None, lambda x: x.item.outcome, 'trajectory')
   verdicts, _ = asked(whole, [item('a', outcome=0.25)])
   assert [(v.turn, v.score) for v in verdicts[0]] == [(-1, 0.25)]
@@ -257,7 +257,7 @@ def test_errors_are_planted_in_what_is_given():
 
 def test_a_piece_without_a_service_that_asks_is_told_so():
   verdicts, _ = asked(judge(None), [item('a', 1)])
-  assert 'no service' in verdicts[0][0].fault
+  assert 'must have a service' in verdicts[0][0].fault
 
 
 def test_forgetting_leaves_nothing_to_wait_for():

@@ -112,23 +112,11 @@ def test_so_is_a_sequence_of_them(value):
 
 
 NO_SCORES = (
-  *(
-    None,
-    '',
-    '1',
-    'good',
-    b'1',
-    [],
-    {},
-    {0: 1.0},
-    {'a': 1},
-    {1.0},
-    [None],
-    ['1'],
-  ),
-  *(math.nan, math.inf, -math.inf, object(), 1j, 10**400, 10**5000, '\ud800'),
-  *([0.5, 0.5], [[0.5]], np.zeros(2), np.array('1'), np.array(None), made),
-)
+  None, '', '1', 'good', b'1', [], {}, {0: 1.0}, {'a': 1}, {1.0}, [None],
+  ['1'], math.nan, math.inf, -math.inf, object(), 1j, 10**400, 10**5000,
+  '\ud800', [0.5, 0.5], [[0.5]], np.zeros(2), np.array('1'), np.array(None),
+  made,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize('value', NO_SCORES, ids=range(len(NO_SCORES)))
@@ -209,7 +197,9 @@ def test_items_that_differ_in_anything_are_asked_about_anew():
   other = np.arange(5000)
   other[2500] = 0  # where its repr is cut
   items = [
-    *(one, one._replace(turn=0), one._replace(turn=2)),
+    one,
+    one._replace(turn=0),
+    one._replace(turn=2),
     one._replace(outcome=0.0),
     one._replace(task={'a': 2, 'b': np.arange(5000)}),
     one._replace(task={'a': '1', 'b': np.arange(5000)}),

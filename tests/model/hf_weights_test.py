@@ -331,11 +331,11 @@ def test_learned_positions_are_of_no_family(saved):
 @pytest.mark.parametrize(
   'name',
   [
-    *('../out.safetensors', '/out.safetensors', 'a/../../x.safetensors'),
-    *('config.json', '', '.', '..', 'a\\b.safetensors', 'a\0.safetensors'),
-    *(5, None, [], {}, True),
+    '../out.safetensors', '/out.safetensors', 'a/../../x.safetensors',
+    'config.json', '', '.', '..', 'a\\b.safetensors', 'a\0.safetensors',
+    5, None, [], {}, True,
   ],
-)
+)  # fmt: skip
 def test_an_index_names_files_of_its_folder_alone(saved, name):
   index = saved / hf_weights.INDEX
   table = json.loads(index.read_text())

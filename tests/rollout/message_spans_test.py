@@ -43,11 +43,11 @@ MARKED = (Span.THOUGHT, Span.CALL, Span.ARGUMENT, Span.ANSWER)
 # Those of other packages take too long to start; files and programs have tests
 # of their own.
 ELSEWHERE = (
-  *('alfworld', 'gymnasium_text', 'jsonl', 'minigrid', 'program'),
-  *('mcp', 'openenv', 'pettingzoo', 'reasoning_gym'),
-  *('scienceworld', 'textarena', 'textworld_coin', 'textworld_express'),
-  *('verifiers',),
-)
+  'alfworld', 'gymnasium_text', 'jsonl', 'minigrid', 'program',
+  'mcp', 'openenv', 'pettingzoo', 'reasoning_gym',
+  'scienceworld', 'textarena', 'textworld_coin', 'textworld_express',
+  'verifiers',
+)  # fmt: skip
 by_family = pytest.mark.parametrize(
   'name', sorted(set(base.FAMILIES) - set(ELSEWHERE))
 )

@@ -51,7 +51,9 @@ def test_spans_of_what_is_read_and_written_are_where_the_tokens_are():
   marked = turn([1], [4, 5], 0.0)._replace(**spans)
   r = pack.record(
     [pack.Episode([turn([2], [3], 0.0), marked], Status.SOLVED, 1.0)],
-    *(2, 2, 3),
+    2,
+    2,
+    3,
     (),
   )
   assert r.span.tolist() == [[[0] * 3, [Span.CALL, 0, 0]]]
@@ -69,7 +71,9 @@ def test_branches_are_segments_one_behind_the_other():
       pack.Episode([branch, more], Status.SOLVED, 1.0),
       pack.Episode([whole, branch, more], Status.SOLVED, 1.0),
     ],
-    *(3, 4, 1),
+    3,
+    4,
+    1,
     (),
     branches=True,
   )

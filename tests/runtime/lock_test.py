@@ -160,7 +160,7 @@ def test_of_another_machine_it_is_taken_over_when_still(
   with Lock(tmp_path, beat=BEAT, stale=0.3) as lock:
     lock.check()
   assert 'process 1 on far since' in caplog.text
-  assert 'not renewed its lock: taken over' in caplog.text
+  assert 'stopped renewing its lock: taken over' in caplog.text
 
 
 def test_of_another_machine_it_is_refused_while_renewed(tmp_path):
@@ -192,8 +192,8 @@ def test_who_was_stopped_finds_that_out_and_writes_no_more(tmp_path):
   first.send_signal(signal.SIGCONT)
   said = asked(first, 'three')
   assert said.startswith('LostError')
-  assert f'is now that of process {second.pid} on' in said
-  assert f'number {first.pid} on' in said
+  assert f'was taken over by process {second.pid} on' in said
+  assert f'({first.pid} on' in said
   assert asked(second, 'four') == 'wrote'  # also after the first has ended
   first.communicate()
   assert asked(second, 'five') == 'wrote'

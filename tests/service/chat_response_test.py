@@ -59,8 +59,8 @@ TOOL_CALL = [{'id': '1', 'type': 'function', 'function': {'name': 'f'}}]
       'refused .*: never',
     ),
     ({'content': 'x'}, 'content_filter', 'refused .*: content_filter'),
-    ({'content': [part('7')]}, 'length', 'cut after'),
-    ({'content': None}, 'length', 'cut after'),
+    ({'content': [part('7')]}, 'length', 'truncated after'),
+    ({'content': None}, 'length', 'truncated after'),
   ],
 )
 def test_what_is_no_answer_says_why(message, reason, words):

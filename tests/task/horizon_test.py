@@ -31,7 +31,10 @@ def test_the_last_period_has_no_end_and_no_share_is_no_turn():
   assert turns(0, 5, shares=(0.01,)) == 1
   assert [turns(0, limit) for limit in (3, 6, 9, 10)] == [1, 2, 3, 4]
   assert [turns(s, 8, shares=(0.5, 1.0), every=2) for s in range(4)] == [
-    *(4, 4, 8, 8)
+    4,
+    4,
+    8,
+    8,
   ]
 
 

@@ -48,7 +48,13 @@ def test_words_and_printable_characters_are_one_token(text):
 
 def test_the_longest_word_is_taken_and_bytes_are_the_rest():
   assert EMBEDDED.pieces(EMBEDDED.encode('goal go é\t')) == [
-    *('goal', ' ', 'go', ' ', '<0xC3>', '<0xA9>', '<0x09>')
+    'goal',
+    ' ',
+    'go',
+    ' ',
+    '<0xC3>',
+    '<0xA9>',
+    '<0x09>',
   ]
 
 

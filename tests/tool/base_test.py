@@ -93,12 +93,12 @@ def test_answers_come_in_the_order_of_the_calls(pool):
   assert without_time(answers) == [
     ('echo', 'aa', ''),
     ('', 'learn this', 'malformed'),
-    ('gone', "There is no tool 'gone'; there are echo.", 'unknown'),
+    ('gone', "Unknown tool 'gone'; use one of echo.", 'unknown'),
     ('echo', "echo failed: KeyError: 'gone'", 'error'),
     ('echo', 'too much', 'memory'),
     (
       'echo',
-      'echo failed: TypeError: it answered with int, not with text',
+      'echo failed: TypeError: its answer must be a str, got int',
       'error',
     ),
     ('echo', 'echo was not called: text is missing.', 'arguments'),

@@ -43,36 +43,36 @@ def test_it_computes(expression, want):
 @pytest.mark.parametrize(
   ('expression', 'why'),
   [
-    ('', 'cannot be read'),
-    ('1 +', 'cannot be read'),
-    ('1 / (2 - 2)', 'divided by zero'),
-    ('0 ** -1', 'divided by zero'),
+    ('', 'is invalid'),
+    ('1 +', 'is invalid'),
+    ('1 / (2 - 2)', 'division by zero'),
+    ('0 ** -1', 'division by zero'),
     ('10 ** 10 ** 10', 'digits'),
     ('9 ** 9 ** 9 ** 9', 'digits'),
     ('(10 ** 3000) * (10 ** 3000)', 'digits'),
-    ('1e999999999', 'too long'),
+    ('1e999999999', 'too large'),
     ('2.0 ** 0.5 * 1e308 * 1e308', 'too large'),
     ('exp(1000)', 'range'),
     ('factorial(10 ** 6)', 'at most 1000'),
     ('factorial(-1)', 'negative'),
-    ('factorial(1.5)', '3/2 ≈ 1.5 is no integer'),
+    ('factorial(1.5)', '3/2 ≈ 1.5 is not an integer'),
     ('comb(10 ** 9, 5)', 'at most 10000'),
     ('round(1, 10 ** 9)', 'at most 1000'),
     ('sqrt(-1)', 'no real root'),
     ('(-8) ** (1 / 3)', 'no real power'),
-    ('log(0)', 'log(0) is no real number'),
+    ('log(0)', 'log(0) is not a real number'),
     ('1 + True', "'True'"),
     ('1j', "'1j'"),
     ('"a" * 3', '\'"a"\''),
     ('__import__("os")', '__import__'),
     ('(1).__class__', '__class__'),
     ('[1, 2][0]', '[1, 2]'),
-    ('x := 3', 'cannot be read'),
+    ('x := 3', 'is invalid'),
     ('sqrt(x=4)', 'sqrt(x=4)'),
     ('sqrt(1, 2)', 'argument'),
     ('-' * 990 + '1', 'nested'),
-    ('(' * 300 + '1' + ')' * 300, 'cannot be read'),
-    ('1' * 1001, '1001 characters'),
+    ('(' * 300 + '1' + ')' * 300, 'is invalid'),
+    ('1' * 1001, '1000 characters, got 1001'),
     ('1\x00', ''),
   ],
 )
@@ -81,7 +81,7 @@ def test_it_says_why_there_is_no_answer(expression, why):
     ask(expression=expression)
   assert caught.value.kind == 'error'
   assert why in caught.value.text
-  assert caught.value.text.startswith('The calculator has no answer: ')
+  assert caught.value.text.startswith('The calculator failed: ')
 
 
 fractions = st.fractions(max_denominator=1000).filter(lambda x: abs(x) < 10**9)

@@ -266,8 +266,8 @@ def test_answers_of_every_form(written):
     faults = {x.name for x in out if x.fault}
     assert server.alive
   assert faults == {
-    *('fails', 'says', 'why', 'null', 'video', 'refused', 'wrong', 'hostile')
-  }
+    'fails', 'says', 'why', 'null', 'video', 'refused', 'wrong', 'hostile'
+  }  # fmt: skip
   assert told['structured'] == '{"sum": 5}'
   assert told['says'] == 'It is full.'
   assert told['why'] == '{"why": "no"}'

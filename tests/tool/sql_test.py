@@ -38,7 +38,7 @@ def test_rows_are_shown(database):
     'Bonn | 331 | NULL'
   )
   assert sql(query='SELECT name FROM large WHERE 1 = 0') == 'name\n(no rows)'
-  assert sql(query='-- nothing') == 'The query gives no rows.'
+  assert sql(query='-- nothing') == 'The query returned no rows.'
   assert 'city(name, people, flag), large(name)' in sql.description
 
 

@@ -1,6 +1,6 @@
-"""Environments of several agents by turns (PettingZoo's AEC), in text.
+"""Turn-based multi-agent environments (PettingZoo's AEC) as text.
 
-Imports the standard library and what stands on it; see gymnasium_env.
+Imports only the standard library; see gymnasium_env.
 """
 
 import dataclasses
@@ -33,18 +33,18 @@ class AecMaker:
 
   def env(self) -> 'AecEnv':
     made = keywords.make(self.make, self.id, self.settings)
-    needs = ('reset', 'step', 'last', 'possible_agents')
-    if lacking := keywords.lacking(made, *needs):
+    if lacking := keywords.lacking(
+      made, 'reset', 'step', 'last', 'possible_agents'
+    ):
       raise ValueError(
-        f'env.make={self.make!r} made a {type(made).__name__} without'
-        f' {", ".join(lacking)}; name a function that makes an AEC environment'
-        ' of PettingZoo'
+        f'env.make={self.make!r} must make an AEC environment of PettingZoo,'
+        f' got a {type(made).__name__} without {", ".join(lacking)}'
       )
     agents = list(made.possible_agents)
     if self.seats == 'one' and len(agents) != self.players:
       raise ValueError(
-        f'env.players={self.players} and the environment has {len(agents)}'
-        f' agents; set it to {len(agents)}'
+        f'env.players must be {len(agents)}, the agents of the environment,'
+        f' got {self.players}'
       )
     show, read = (
       load_function(name, arguments) if name else default
@@ -57,7 +57,7 @@ class AecMaker:
 
 
 class AecEnv:
-  """Plays one seat against chance, or every seat by turns."""
+  """Plays one seat against random players, or all seats in turn."""
 
   def __init__(
     self,
@@ -68,19 +68,19 @@ class AecEnv:
     read: Callable[[str, Any], Any],
     solved: float,
   ):
-    """Keeps the environment and how it is put into words.
+    """Keeps the environment and how it is rendered as text.
 
     Args:
-      alone: the policy has the seat that the task names, chance the others
+      alone: the policy plays the seat of the task, random players the rest
       show: (observation, agent) -> text
       read: (message, action space) -> action; raises ValueError
-      solved: the return from which an episode has the score 1
+      solved: lowest return of an episode that scores 1
     """
     self._env, self._agents, self._alone = env, agents, alone
     self._show, self._read, self._solved = show, read, solved
 
   def reset(self, task: Mapping[str, Any], seed: int) -> str:
-    """Begins the episode of a task's seed; `seed` is that of the others."""
+    """Begins the task's episode; `seed` draws the random players' moves."""
     seed_globals(task['seed'])
     self._env.reset(seed=task['seed'])
     self._chance = random.Random(seed)
@@ -96,9 +96,9 @@ class AecEnv:
     return self._text()
 
   def step(self, message: str) -> Step:
-    """One action of the agent whose turn it is, and of others until the next.
+    """Plays the current agent's action, then others until the policy's turn.
 
-    The reward is what the seats of the policy are told of until then, added up.
+    The reward sums what the policy's seats receive until then.
     """
     agent = self._env.agent_selection
     info = {'seat': float(self._agents.index(agent)), 'truncated': 0.0}
@@ -107,7 +107,7 @@ class AecEnv:
       if self._allowed is not None and action not in self._allowed:
         raise ValueError('it is not allowed here')
     except ValueError as error:
-      why = f'This is no action: {error}.'
+      why = f'Invalid action: {error}.'
       return Step(f'{why}\n{self._text()}', invalid=True, info=info)
     self._env.step(action)
     reward, done = self._advance()
@@ -121,10 +121,10 @@ class AecEnv:
     keywords.close(self._env)
 
   def _advance(self) -> tuple[float, bool]:
-    """Plays on to the next turn of the policy: -> rewards, whether it is over.
+    """Advances to the policy's next turn; returns rewards and whether done.
 
-    An agent is told of its rewards since its last turn when it is its turn
-    again; one whose episode has ended has a last turn, without an action.
+    An agent receives the rewards since its last turn when its next one comes;
+    an agent whose episode has ended gets a last turn without an action.
     """
     total = 0.0
     while self._env.agents:
@@ -146,7 +146,7 @@ class AecEnv:
     return total, True
 
   def _random_action(self, agent: Any, allowed: list[int] | None) -> Any:
-    """An action of chance, all that are allowed equally likely."""
+    """Draws an action uniformly among the allowed ones."""
     if allowed is not None:
       return self._chance.choice(allowed)
     space = self._env.action_space(agent)
@@ -160,9 +160,9 @@ class AecEnv:
 
 
 def mask_of(observation: Any, info: Mapping[str, Any]) -> list[int] | None:
-  """The actions that a mask allows, in the observation or in info; None: any.
+  """Returns the actions that the action mask allows; None: any.
 
-  PettingZoo's classic games tell it in either.
+  PettingZoo's classic games put the mask in the observation or in info.
   """
   for holder in (observation, info):
     if isinstance(holder, Mapping) and 'action_mask' in holder:
@@ -171,7 +171,7 @@ def mask_of(observation: Any, info: Mapping[str, Any]) -> list[int] | None:
 
 
 def describe(observation: Any, agent: Any) -> str:
-  """A text as it stands; anything else as Python prints it, and its mask."""
+  """Renders an observation: text as is, else its repr without the mask."""
   del agent
   allowed = mask_of(observation, {})
   if allowed is None:
@@ -181,10 +181,10 @@ def describe(observation: Any, agent: Any) -> str:
 
 
 def parse(message: str, space: Any) -> Any:
-  """The number of an action of a discrete space; else the message itself.
+  """Parses an action of a discrete space; else returns the message.
 
   Raises:
-    ValueError: it is no number of the space.
+    ValueError: it is not an action of the space.
   """
   if keywords.lacking(space, 'n'):
     return message

@@ -105,7 +105,8 @@ class AlfEnv:
   """Plays the games in a folder."""
 
   def __init__(self, family: AlfWorld, root: pathlib.Path):
-    self.family, self.root, self.game = family, root, None
+    self.family, self.root = family, root
+    self.game: Any = None  # of textworld, which has no types
 
   def reset(self, task: Mapping[str, Any], seed: int) -> str:
     """-> the task and the first observation; nothing is random here."""

@@ -1,7 +1,7 @@
 """Interpreters of other virtual environments, and what they can import.
 
-A package that cannot live beside ours gets a virtual environment of its own;
-`env.python` names its interpreter, and each environment is a process of it.
+A package with conflicting requirements gets its own virtual environment;
+`env.python` names its interpreter, which runs each environment as a process.
 """
 
 import functools
@@ -23,7 +23,7 @@ print(json.dumps([sys.version_info[:2],
 def check(python: str, path: str, field: str = 'make') -> None:
   """Checks that an interpreter runs and finds the module of 'module:name'.
 
-  Only the package at its top is looked for, which imports nothing.
+  Only the top-level package is looked up, so nothing is imported.
 
   Args:
     python: of another virtual environment; '': this one.
@@ -35,8 +35,7 @@ def check(python: str, path: str, field: str = 'make') -> None:
   module, colon, name = path.partition(':')
   if not (module and colon and name):
     raise ValueError(
-      f"env.{field}={path!r} names no function; write 'module:name', the module"
-      ' as Python imports it'
+      f"env.{field} must be an importable 'module:name', got {path!r}"
     )
   top = module.split('.')[0]
   if not python:
@@ -45,21 +44,21 @@ def check(python: str, path: str, field: str = 'make') -> None:
     version, there = _probe(python, top)
     if version < _LEAST:
       raise ValueError(
-        f'env.python={python!r} is Python {version[0]}.{version[1]}; give one'
-        f' of {_LEAST[0]}.{_LEAST[1]} or later'
+        f'env.python must be Python {_LEAST[0]}.{_LEAST[1]} or later, got'
+        f' {version[0]}.{version[1]} at {python!r}'
       )
   if not there:
     where = f'env.python={python!r}' if python else 'this interpreter'
     raise ValueError(
       f'env.{field}={path!r}: {where} has no module {top!r}; install it'
-      ' there, start from its folder, or set env.python to the interpreter of'
-      ' the virtual environment that has it'
+      ' there, start from its folder, or set env.python to an interpreter'
+      ' that has it'
     )
 
 
 @functools.lru_cache(maxsize=8)
 def _probe(python: str, top: str) -> tuple[tuple[int, ...], bool]:
-  """Its version, and whether it finds a module."""
+  """Returns an interpreter's version and whether it finds a module."""
   try:
     done = subprocess.run(
       [python, '-c', _PROBE, top],
@@ -73,13 +72,13 @@ def _probe(python: str, top: str) -> tuple[tuple[int, ...], bool]:
     return tuple(version), bool(there)
   except (OSError, subprocess.SubprocessError, ValueError) as error:
     raise ValueError(
-      f'env.python={python!r} is no Python that starts ({error}); give the path'
-      ' of an interpreter, as /path/to/venv/bin/python'
+      'env.python must be the path of a Python interpreter, such as'
+      f' /path/to/venv/bin/python, got {python!r} ({error})'
     ) from error
 
 
 def own_paths() -> list[str]:
-  """The folders where a user's modules are, without installed packages."""
+  """Returns the folders of the user's modules, not installed packages."""
   prefixes = {os.path.realpath(x) for x in (sys.prefix, sys.base_prefix)}
   paths = [os.path.realpath(x or os.getcwd()) for x in sys.path]
   return [

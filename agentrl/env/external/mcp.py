@@ -2,10 +2,9 @@
 
   {"prompt": "How many orders has Ann?", "answer": 3}
 
-Tasks and verifiers are those of env=jsonl. A message calls tools of the server
-or ends with <answer>...</answer>, whose text the verifier scores. What a tool
-says is wrong is an answer like any other; a server that dies costs its
-trajectory.
+Tasks and verifiers work as in env=jsonl. A message calls tools of the server or
+ends with <answer>...</answer>, whose text the verifier scores. A tool's error
+is an answer like any other; a server that dies costs its trajectory.
 """
 
 import dataclasses
@@ -30,7 +29,7 @@ Named = TypeVar('Named', bound=Described)
 
 @dataclasses.dataclass(frozen=True)
 class Mcp:
-  """A task is a row of the file, and the text of its prompt."""
+  """A task is a row of the file and the text of its prompt."""
 
   server: str = ''  # command of a server, or its URL (streamable HTTP)
   path: domain.Place = ''  # file of prompts, a JSON object a line
@@ -67,11 +66,11 @@ class Mcp:
     return task_sampling.name('mcp', self, self.path, self.test_path)
 
   def sizes(self) -> Mapping[str, int]:
-    """Distinct prompts by split; see `base.FiniteFamily`."""
+    """Counts distinct prompts by split; see `base.FiniteFamily`."""
     return self._prompts().sizes()
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
-    """Those of `jsonl.Jsonl`; see `base.EnvFamily`."""
+    """Yields the tasks of `jsonl.Jsonl`; see `base.EnvFamily`."""
     return self._prompts().tasks(split, count, seed)
 
   def env(self) -> 'McpEnv':
@@ -96,7 +95,7 @@ class McpEnv:
     """Starts no server yet.
 
     Args:
-      grade: (message, row) -> the score and numbers to log
+      grade: (message, row) -> score and numbers to log
     """
     self._family, self._grade = family, grade
     self._server: McpServer | None = None
@@ -105,7 +104,7 @@ class McpEnv:
     )
 
   def reset(self, task: Mapping[str, Any], seed: int) -> str:
-    """Begins a task, with a server that has seen no other if it is fresh."""
+    """Begins a task, on a new server if the family asks for fresh ones."""
     return self._inner.reset(task, seed)
 
   def step(self, message: str) -> Step:
@@ -145,7 +144,7 @@ class McpEnv:
 
 
 def words_of(server: str) -> str | list[str]:
-  """A URL as it is, or the words of a command.
+  """Returns a URL as is, or splits a command.
 
   Raises:
     ValueError: it is neither.
@@ -156,21 +155,21 @@ def words_of(server: str) -> str | list[str]:
     words = shlex.split(server)
   except ValueError as error:
     raise ValueError(
-      f'env.server={server!r} is no command line ({error})'
+      f'env.server must be a command line or a URL, got {server!r} ({error})'
     ) from error
   if not words:
     raise ValueError(
-      "env.server='' names no MCP server; set it to a command, such as"
-      " 'python server.py', or to a URL"
+      "env.server must be a command, such as 'python server.py', or a URL,"
+      " got ''"
     )
   return words
 
 
 def opened(server: str, seconds: float, characters: int) -> McpServer:
-  """A server that is not started again; one that died is seen to be dead.
+  """Opens a server once, without restarts; a dead one raises.
 
   Raises:
-    ConnectionError: it does not start; it may do so for the next episode.
+    ConnectionError: it does not start; the next episode tries again.
   """
   words = words_of(server)
   try:
@@ -181,7 +180,7 @@ def opened(server: str, seconds: float, characters: int) -> McpServer:
 
 @functools.lru_cache(maxsize=4)
 def listed(server: str, seconds: float) -> tuple[ToolDescription, ...]:
-  """Descriptions of the tools that a server lists; it is asked once.
+  """Lists the tools of a server; the result is cached.
 
   Raises:
     ValueError: it does not start.
@@ -200,7 +199,7 @@ def listed(server: str, seconds: float) -> tuple[ToolDescription, ...]:
 
 
 def chosen(tools: Sequence[Named], names: str) -> list[Named]:
-  """The tools of these names; all of them for ''.
+  """Selects tools by name; all of them for ''.
 
   Raises:
     ValueError: there is no such tool, or none at all.
@@ -209,7 +208,7 @@ def chosen(tools: Sequence[Named], names: str) -> list[Named]:
   wanted = names.split() or list(by_name)
   if lost := [x for x in wanted if x not in by_name] or not wanted:
     raise ValueError(
-      f'env.tools={names!r}: the server has no tool {lost}; choose from'
-      f' {sorted(by_name)}'
+      f'env.tools must be among {sorted(by_name)}, got {names!r}, of which the'
+      f' server lacks {lost}'
     )
   return [by_name[x] for x in wanted]

@@ -1,8 +1,8 @@
-"""MiniGrid and BabyAI as text: what the agent sees, and its mission.
+"""MiniGrid and BabyAI as text: the agent's view and its mission.
 
-Rules, rewards and the limit of turns are those of the package minigrid (arXiv
-2306.13831). A reward is 1 - 0.9 turns / limit at success, else 0. BabyAI's bot
-(arXiv 1810.08272) gives the demonstrations; MiniGrid's own tasks have none.
+Rules, rewards and the turn limit come from the package minigrid (arXiv
+2306.13831). The reward is 1 - 0.9 turns / limit on success, else 0. BabyAI's
+bot (arXiv 1810.08272) provides demonstrations; MiniGrid's own tasks have none.
 """
 
 import contextlib
@@ -42,8 +42,8 @@ class MiniGrid:
   def __post_init__(self):
     if not self.id.startswith(('BabyAI-', 'MiniGrid-')):
       raise ValueError(
-        f'id={self.id!r} is no environment of minigrid; use one as'
-        " 'BabyAI-GoToLocal-v0' or 'MiniGrid-DoorKey-6x6-v0'"
+        "id must be an environment of minigrid, such as 'BabyAI-GoToLocal-v0'"
+        f" or 'MiniGrid-DoorKey-6x6-v0', got {self.id!r}"
       )
 
   @property
@@ -51,11 +51,11 @@ class MiniGrid:
     return RULES if self.rules else ''
 
   def name(self) -> str:
-    """minigrid-<id>-<hash of all settings>."""
+    """Returns minigrid-<id>-<hash of all settings>."""
     return task_sampling.name(f'minigrid-{self.id}', self)
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[base.HostTask]:
-    """Distinct rooms, with the bot's way where it has one."""
+    """Yields distinct rooms, with the bot's solution if it has one."""
     rng = splits.split_rng(split, seed)
     env = self.env()
     return splits.distinct_tasks(
@@ -70,27 +70,27 @@ class MiniGrid:
       raise base.missing('minigrid', 'games') from error
     if self.id not in gymnasium.registry:
       raise ValueError(
-        f'id={self.id!r} is not among the environments of minigrid that is'
-        ' installed; see gymnasium.registry'
+        f'id={self.id!r} is not an environment of the installed minigrid; see'
+        ' gymnasium.registry'
       )
     return GridEnv(gymnasium.make(self.id).unwrapped)
 
 
 class GridEnv:
-  """Plays the rooms of an environment of the package."""
+  """Plays the rooms of one minigrid environment."""
 
   def __init__(self, world: Any):
     self.world = world
 
   def reset(self, task: Mapping[str, Any], seed: int) -> str:
-    """-> the first observation; what moves on its own follows `seed`."""
+    """Begins a room; objects that move on their own follow `seed`."""
     with contextlib.redirect_stdout(io.StringIO()):  # rooms it threw away
       self.seen, _ = self.world.reset(seed=task['seed'])
     self.world.np_random = np.random.default_rng(seed)
     return self._observe()
 
   def step(self, message: str) -> base.Step:
-    """One action -> its result; others change nothing."""
+    """Takes one action; an unknown one changes nothing."""
     name = message.strip().lower()
     if name not in ACTIONS:
       return base.Step(self._observe(), invalid=True)
@@ -101,11 +101,11 @@ class GridEnv:
     return base.Step(text, float(reward), done, float(reward > 0))
 
   def close(self) -> None:
-    """Closes the package's world."""
+    """Closes the package's environment."""
     self.world.close()
 
   def draw(self, seed: int) -> tuple[str, dict[str, int]]:
-    """A key, of the room and its mission, and a task."""
+    """Draws a task; its key identifies the room and its mission."""
     task = {'seed': seed}
     self.reset(task, 0)
     world = self.world
@@ -114,7 +114,7 @@ class GridEnv:
     return splits.content_key(room), task
 
   def solve(self, key: str, task: dict[str, int]) -> base.HostTask:
-    """The task and how BabyAI's bot solves it, if it does."""
+    """Returns the task with the solution of BabyAI's bot, if it has one."""
     from minigrid.envs.babyai.core.roomgrid_level import RoomGridLevel
     from minigrid.utils.baby_ai_bot import BabyAIBot
 
@@ -128,7 +128,7 @@ class GridEnv:
     return base.HostTask(task, tuple(demo) if reply.score else (), key)
 
   def _observe(self) -> str:
-    """Mission, what is carried, and the view with the agent at its foot."""
+    """Renders mission, carried object and view, the agent at its foot."""
     carried = self.world.carrying
     name = f'{carried.color} {carried.type}' if carried else 'nothing'
     view = self.seen['image'].transpose(1, 0, 2)  # [row, column, 3]

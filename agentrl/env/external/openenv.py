@@ -1,8 +1,8 @@
-"""Environments of an OpenEnv server, which runs apart.
+"""Environments of a separate OpenEnv server.
 
-A message of the agent becomes an action: the one field of the action's schema
-that is a text takes all of it; with another schema a message is JSON. The
-observation's one text is shown; with other fields it is shown as JSON.
+A message becomes an action: if the action schema has a single text field, that
+field takes the whole message; otherwise the message must be JSON. An
+observation with a single text is shown as that text, else as JSON.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ _PROBE = 5.0  # seconds for a server to accept a connection
 
 @dataclasses.dataclass(frozen=True)
 class OpenEnv:
-  """A task is {'seed'}, which `reset` gets."""
+  """A task is {'seed'}, which is passed to `reset`."""
 
   address: str = ''  # of the server, as 'http://127.0.0.1:8000'
   settings: str = ''  # that reset gets beside the seed, as in 'level=3'
@@ -45,16 +45,16 @@ class OpenEnv:
       socket.create_connection((str(parts.hostname), port), _PROBE).close()
     except OSError as error:
       raise ValueError(
-        f'nothing answers at env.address={self.address!r} ({error}); start the'
-        ' OpenEnv server first, or give its address'
+        f'env.address={self.address!r} does not answer ({error}); start the'
+        ' OpenEnv server first, or correct its address'
       ) from error
 
   def name(self) -> str:
-    """openenv-<hash of all settings>."""
+    """Returns openenv-<hash of all settings>."""
     return task_sampling.name('openenv', self)
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[base.HostTask]:
-    """Distinct seeds, without demonstrations; see `base.EnvFamily`."""
+    """Yields distinct seeds, without demonstrations; see `base.EnvFamily`."""
     return task_sampling.seeds(split, count, seed)
 
   def env(self) -> 'OpenEnvEnv':
@@ -84,11 +84,11 @@ class OpenEnvEnv:
     return shown(first, self._family.shown)
 
   def step(self, message: str) -> base.Step:
-    """One action; what the server does not accept is invalid."""
+    """Takes one action; one that the server rejects is invalid."""
     try:
       now = self._session.step(self._action(message))
     except ActionError as error:
-      return base.Step(f'This is no action: {error}.', invalid=True)
+      return base.Step(f'Invalid action: {error}.', invalid=True)
     self._return += now.reward
     score = float(now.done and self._return >= self._family.solved)
     text = shown(now, self._family.shown)
@@ -110,7 +110,7 @@ class OpenEnvEnv:
 
 
 def text_field(schema: Mapping[str, Any]) -> str:
-  """The field of an action that is its only one, a text; '': there is none."""
+  """Returns the action's single text field; '' if it has others."""
   properties = schema.get('properties')
   if not isinstance(properties, dict):
     return ''
@@ -121,10 +121,10 @@ def text_field(schema: Mapping[str, Any]) -> str:
 
 
 def shown(observation: Observation, field: str) -> str:
-  """The text of an observation.
+  """Renders an observation as text.
 
   Args:
-    field: that is shown; '': the only text, or else all fields as JSON.
+    field: to show; '': the only text, else all fields as JSON.
 
   Raises:
     ValueError: it has no such field.
@@ -134,8 +134,8 @@ def shown(observation: Observation, field: str) -> str:
   if field:
     if field not in fields:
       raise ValueError(
-        f'the observation has no field env.shown={field!r}; choose from'
-        f' {sorted(fields)}'
+        f'env.shown must be a field of the observation, one of'
+        f' {sorted(fields)}, got {field!r}'
       )
     texts = [fields[field]] if isinstance(fields[field], str) else []
     fields = {field: fields[field]}

@@ -5,8 +5,8 @@
                                       "done": false}}
   <- {"type": "error", "data": {"message": "...", "code": "VALIDATION_ERROR"}}
 
-Each connection has an environment of its own on the server. One that is full
-says CAPACITY_REACHED, and is asked again. Written after openenv 0.10.0.
+Each connection has its own environment on the server. A full server answers
+CAPACITY_REACHED and is asked again. Written against openenv 0.10.0.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ LOOPBACK = ('127.0.0.1', 'localhost', '::1')
 
 
 class Observation(NamedTuple):
-  """The server's answer to a reset or an action."""
+  """Answer of the server to a reset or an action."""
 
   fields: Mapping[str, Any]
   reward: float
@@ -36,27 +36,27 @@ class Observation(NamedTuple):
 
 
 class ActionError(Exception):
-  """An action that does not fit the server's schema; nothing has happened."""
+  """Action that does not fit the server's schema; it had no effect."""
 
 
 class ServerError(Exception):
-  """A server that failed, is away or sends no valid answer."""
+  """Server that failed, is unreachable or sent an invalid answer."""
 
 
 class _FullError(Exception):
-  """No session is free."""
+  """All sessions of the server are taken."""
 
 
 class OpenEnvSession:
-  """One environment on the server, through a connection that is made new."""
+  """One environment on the server, over a connection that is renewed."""
 
   def __init__(self, address: str, *, seconds: float, wait: float):
-    """Connects when it is reset.
+    """Stores the address; `reset` connects.
 
     Args:
       address: of the server, as `checked_address` gives it.
-      seconds: for each answer.
-      wait: seconds for a server that is full, or is starting again.
+      seconds: timeout of each answer.
+      wait: seconds to wait for a server that is full or restarting.
     """
     self._url = urllib.parse.urlunsplit(
       address_parts(address)._replace(path=f'{_path(address)}/ws')
@@ -69,7 +69,7 @@ class OpenEnvSession:
     """Begins an episode; waits for a place.
 
     Raises:
-      ServerError: there is none after all, or the environment failed.
+      ServerError: the wait timed out, or the environment failed.
     """
     end, pause = time.monotonic() + self._wait, _PAUSES[0]
     while True:
@@ -83,7 +83,7 @@ class OpenEnvSession:
         if left <= 0 or isinstance(error, TimeoutError):
           why = f'{type(error).__name__}: {error}'.removeprefix('_')
           raise ServerError(
-            f'{self._url} gave no session in {self._wait:g} s ({why})'
+            f'{self._url} had no free session for {self._wait:g} s ({why})'
           ) from error
         time.sleep(min(pause, left))
         pause = min(2 * pause, _PAUSES[1])
@@ -116,7 +116,7 @@ class OpenEnvSession:
   def _ask(
     self, kind: str, data: Mapping[str, Any], connect: bool = False
   ) -> dict[str, Any]:
-    """The server's answer to a message."""
+    """Sends a message and returns the answer."""
     if self._connection is None:
       if not connect:
         raise EOFError('the connection is closed')
@@ -142,7 +142,7 @@ class OpenEnvSession:
         code, why = str(data['code']), str(data['message'])[:_ERROR]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
       raise ServerError(
-        f'{self._url} sent no message of OpenEnv: {text[:_ERROR]!r}'
+        f'{self._url} must send OpenEnv messages, got {text[:_ERROR]!r}'
       ) from error
     if kind != 'error':
       return answer
@@ -164,14 +164,14 @@ class OpenEnvSession:
       }:
         return Observation(fields, float(reward or 0.0), done)
     raise ServerError(
-      f'{self._url} sent no observation with reward and done:'
+      f'{self._url} must send an observation with reward and done, got'
       f' {str(answer)[:_ERROR]}'
     )
 
 
 @contextlib.contextmanager
 def _closing_as_eof():
-  """Turns a closed connection of the package into an EOFError."""
+  """Converts the package's closed connection into EOFError."""
   from websockets.exceptions import ConnectionClosed, WebSocketException
 
   try:
@@ -184,7 +184,7 @@ def _closing_as_eof():
 
 @contextlib.contextmanager
 def _connection(url: str, seconds: float):
-  """A connection; one to this machine takes no proxy."""
+  """Connects, without a proxy for addresses of this machine."""
   from websockets.sync import client
 
   near = urllib.parse.urlsplit(url).hostname in LOOPBACK
@@ -203,10 +203,10 @@ def _connection(url: str, seconds: float):
 
 
 def address_parts(address: str) -> urllib.parse.SplitResult:
-  """The parts of an address, as of a WebSocket.
+  """Splits the address of a server into the parts of a WebSocket URL.
 
   Raises:
-    ValueError: it is none.
+    ValueError: it is malformed.
   """
   parts = urllib.parse.urlsplit(address)
   schemes = {'http': 'ws', 'https': 'wss', 'ws': 'ws', 'wss': 'wss'}
@@ -216,8 +216,8 @@ def address_parts(address: str) -> urllib.parse.SplitResult:
     port = -1
   if parts.scheme not in schemes or not parts.hostname or port == -1:
     raise ValueError(
-      f'env.address={address!r} is no address of a server; write it as'
-      " 'http://127.0.0.1:8000'"
+      'env.address must be the URL of a server, such as'
+      f" 'http://127.0.0.1:8000', got {address!r}"
     )
   return parts._replace(scheme=schemes[parts.scheme], query='', fragment='')
 
@@ -227,7 +227,7 @@ def _path(address: str) -> str:
 
 
 def action_schema(address: str, seconds: float) -> Mapping[str, Any]:
-  """The JSON Schema of the server's actions; {} where it tells none."""
+  """Fetches the JSON Schema of the server's actions; {} if it has none."""
   parts = address_parts(address)
   url = urllib.parse.urlunsplit(
     parts._replace(

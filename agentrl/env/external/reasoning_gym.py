@@ -1,7 +1,7 @@
 """Puzzles of the package reasoning-gym (arXiv 2505.24760): one turn each.
 
-An answer is what stands between the last <answer> and </answer>, or else the
-whole message; the package scores it in [0, 1].
+The answer is the text between the last <answer> and </answer>, else the whole
+message; the package scores it in [0, 1].
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ _ANSWER = re.compile(r'.*<answer>(.*?)</answer>', re.DOTALL)
 
 @dataclasses.dataclass(frozen=True)
 class ReasoningGym:
-  """A task is {'seed'}: of the puzzle, the first of a dataset of that seed."""
+  """A task is {'seed'}; its puzzle is the first of that seed's dataset."""
 
   dataset: str = 'chain_sum'  # the package's name
   settings: str = '{}'  # of the dataset, in JSON: '{"min_terms": 2}'
@@ -33,16 +33,16 @@ class ReasoningGym:
       settings = None
     if not isinstance(settings, dict) or {'seed', 'size'} & set(settings):
       raise ValueError(
-        f"settings={self.settings!r} is no JSON object of the dataset's"
-        ' settings without seed and size; use one as {"min_terms": 2}'
+        "settings must be a JSON object of the dataset's settings without seed"
+        f' and size, such as {{"min_terms": 2}}, got {self.settings!r}'
       )
 
   def name(self) -> str:
-    """reasoning_gym-<dataset>-<hash of all settings>."""
+    """Returns reasoning_gym-<dataset>-<hash of all settings>."""
     return task_sampling.name(f'reasoning_gym-{self.dataset}', self)
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[base.HostTask]:
-    """Distinct questions, with the package's answer where that scores 1."""
+    """Yields distinct questions, with the package's answer if it scores 1."""
     rng = splits.split_rng(split, seed)
     env = self.env()
     return splits.distinct_tasks(
@@ -57,8 +57,8 @@ class ReasoningGym:
       raise base.missing('reasoning-gym', 'games') from error
     if self.dataset not in DATASETS or self.dataset == 'composite':
       raise ValueError(
-        f'dataset={self.dataset!r} is none of reasoning-gym; choose from'
-        f' {sorted(set(DATASETS) - {"composite"})}'
+        'dataset must be one of reasoning-gym:'
+        f' {sorted(set(DATASETS) - {"composite"})}, got {self.dataset!r}'
       )
     settings = text_files.parse(self.settings)
 
@@ -84,14 +84,14 @@ class PuzzleEnv:
     self.make = make
 
   def reset(self, task: Mapping[str, Any], seed: int) -> str:
-    """-> the question; nothing is random here."""
+    """Returns the question; nothing is random."""
     del seed
     self.puzzles = self.make(task['seed'])
     self.item = self.puzzles[0]
     return self.item['question']
 
   def step(self, message: str) -> base.Step:
-    """The answer -> its score; what the scorer chokes on is invalid."""
+    """Scores an answer; one that breaks the scorer is invalid."""
     tagged = _ANSWER.match(message)
     answer = tagged[1] if tagged else message
     try:
@@ -104,12 +104,12 @@ class PuzzleEnv:
     """Nothing to close."""
 
   def draw(self, seed: int) -> tuple[str, dict[str, int]]:
-    """A key, of the question, and a task."""
+    """Draws a task; its key identifies the question."""
     question = self.reset({'seed': seed}, 0)
     return splits.content_key(question.encode()), {'seed': seed}
 
   def solve(self, key: str, task: dict[str, int]) -> base.HostTask:
-    """The task and its answer, if it has one that scores 1."""
+    """Returns the task with its answer, if that scores 1."""
     answer = self.item['answer']  # of the puzzle that `draw` made
     if answer is None or self.step(answer).score != 1:
       return base.HostTask(task, (), key)

@@ -1,7 +1,7 @@
-"""The tasks of the package scienceworld (arXiv 2203.07540), in Java.
+"""Tasks of the package scienceworld (arXiv 2203.07540), which runs in Java.
 
-Its variations of a task are split by the package itself. The score is the
-share of the task's goals that are met; a wrong answer ends it below 0.
+The package itself splits the variations of a task. The score is the share of
+the task's goals that are met; a wrong answer ends the episode below 0.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ _UNKNOWN = 'No known action matches that input'
 
 @dataclasses.dataclass(frozen=True)
 class ScienceWorld:
-  """A task is {'variation'}: its number among those of the package's task."""
+  """A task is {'variation'}, an index into the package's variations."""
 
   task: str = 'find-living-thing'  # the package's name
   simplifications: str = 'easy'  # the package's, joined by commas
@@ -27,11 +27,11 @@ class ScienceWorld:
   worker: ClassVar[str] = 'process'  # Java may hang
 
   def name(self) -> str:
-    """scienceworld-<task>-<hash of all settings>."""
+    """Returns scienceworld-<task>-<hash of all settings>."""
     return task_sampling.name(f'scienceworld-{self.task}', self)
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[base.HostTask]:
-    """Distinct variations with the package's own way; see `base.EnvFamily`."""
+    """Yields variations with the package's solution; see `base.EnvFamily`."""
     splits.split_rng(split, seed)  # before Java starts
     with contextlib.closing(self.env()) as env:
       for number in java.chosen(env.numbers(split), split, count, seed):
@@ -51,8 +51,8 @@ class ScienceWorld:
     except ValueError as error:
       java.stop(world)
       raise ValueError(
-        f'task={self.task!r} with simplifications={self.simplifications!r} is'
-        f' refused: {error}'
+        f'task={self.task!r} with simplifications={self.simplifications!r} was'
+        f' rejected by scienceworld: {error}'
       ) from error
     return ScienceEnv(self, world)
 
@@ -64,7 +64,7 @@ class ScienceEnv:
     self.family, self.world = family, world
 
   def reset(self, task: Mapping[str, Any], seed: int) -> str:
-    """-> the task and the first observation; nothing is random here."""
+    """Returns the task and the first observation; nothing is random."""
     del seed
     self._load(task)
     # The package's own step lists all valid actions each time, which is slow.
@@ -74,7 +74,7 @@ class ScienceEnv:
     return f'{description}\n{self.server.step("look around").strip()}'
 
   def step(self, message: str) -> base.Step:
-    """One action -> its result; a reward is the score's change."""
+    """Takes one action; the reward is the change of the score."""
     text = self.server.step(java.sanitize(message)).strip()
     score = float(self.server.getScore())
     reward, self.score = score - self.score, score
@@ -90,13 +90,13 @@ class ScienceEnv:
       self.world = None
 
   def numbers(self, split: str) -> list[int]:
-    """The package's variations of a split."""
+    """Returns the package's variations of a split."""
     if split == 'train':
       return list(self.world.get_variations_train())
     return list(self.world.get_variations_test())
 
   def way(self, task: Mapping[str, Any]) -> tuple[str, ...]:
-    """The package's own solution of a variation, where it works."""
+    """Returns the package's solution of a variation, if it works."""
     self._load(task, gold=True)
     way = tuple(self.world.get_gold_action_sequence())
     self.reset(task, 0)

@@ -1,7 +1,7 @@
-"""Games of the package textarena (arXiv 2504.11442), alone or against chance.
+"""Games of textarena (arXiv 2504.11442), solo or against random play.
 
-A two-player game is played in either seat against an opponent that picks among
-the moves that are allowed, all equally likely.
+A two-player game is played in either seat against an opponent that draws its
+legal moves uniformly.
 """
 
 import contextlib
@@ -38,17 +38,21 @@ ALONE = (
 )  # fmt: skip
 # They load word lists, or ask a model, over the network.
 NETWORKED = (
-  *('GuessWho', 'Hangman', 'TwentyQuestions'),
-  *('WordLadder', 'WordSearch', 'Wordle'),
+  'GuessWho',
+  'Hangman',
+  'TwentyQuestions',
+  'WordLadder',
+  'WordSearch',
+  'Wordle',
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class TextArena:
-  """A task is {'seed', 'player'}: what the game draws, and the agent's seat.
+  """A task is {'seed', 'player'}: seed of the game and seat of the agent.
 
-  The package keeps what it draws to itself. Tasks are told apart by seed and
-  seat, so where a game has few positions, two tasks may be the same one.
+  The package does not expose what it draws. Tasks differ by seed and seat, so
+  in a game with few positions two tasks may coincide.
   """
 
   id: str = 'TowerOfHanoi-v0'  # the package's, with its variants
@@ -61,21 +65,21 @@ class TextArena:
     game = self.id.split('-')[0]
     if game in NETWORKED:
       raise ValueError(
-        f'id={self.id!r} needs the network while it plays; choose a game among'
+        f'id={self.id!r} needs the network while it plays; choose one of'
         f' {sorted((*ALONE, *MOVES))}'
       )
     if game not in MOVES and game not in ALONE:
       raise ValueError(
-        f'id={self.id!r} is no game that is played here; choose among'
-        f' {sorted((*ALONE, *MOVES))}, as TicTacToe-v0'
+        f'id must be one of {sorted((*ALONE, *MOVES))}, such as TicTacToe-v0,'
+        f' got {self.id!r}'
       )
 
   def name(self) -> str:
-    """textarena-<id>-<hash of all settings>."""
+    """Returns textarena-<id>-<hash of all settings>."""
     return task_sampling.name(f'textarena-{self.id}', self)
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[base.HostTask]:
-    """Distinct tasks, without demonstrations; see `base.EnvFamily`."""
+    """Yields distinct tasks, without demonstrations; see `base.EnvFamily`."""
     seats = 2 if self.id.split('-')[0] in MOVES else 1
     return task_sampling.seeds(split, count, seed, seats=seats)
 
@@ -89,20 +93,20 @@ class TextArena:
     raw = self.id.removesuffix('-raw') + '-raw'
     if raw not in ENV_REGISTRY:
       raise ValueError(
-        f'id={self.id!r} is not among the games of textarena that is installed;'
-        ' see textarena.envs.registration.ENV_REGISTRY'
+        f'id={self.id!r} is not a game of the installed textarena; see'
+        ' textarena.envs.registration.ENV_REGISTRY'
       )
     return ArenaEnv(lambda: textarena.make(raw), self.id.split('-')[0])
 
 
 class ArenaEnv:
-  """Plays a game; the randomness of the package is kept to this environment."""
+  """Plays a game with generators that no other environment shares."""
 
   def __init__(self, make, game: str):
     self.make, self.moves = make, MOVES.get(game, ())
 
   def reset(self, task: Mapping[str, Any], seed: int) -> str:
-    """-> the first observation; `seed` is the opponent's."""
+    """Begins a game; `seed` draws the opponent's moves."""
     self.me, self.opponent = task['player'], np.random.default_rng(seed)
     self.dice = random.Random(task['seed']).getstate()
     self.arrays = np.random.RandomState(task['seed']).get_state()
@@ -114,7 +118,7 @@ class ArenaEnv:
       return self._observe()
 
   def step(self, message: str) -> base.Step:
-    """One move, and the opponent's -> what the game answers."""
+    """Plays a move and the opponent's reply."""
     move = message if '[' in message or ']' in message else f'[{message}]'
     with self._alone():
       done, _ = self.world.step(move)
@@ -130,7 +134,7 @@ class ArenaEnv:
     """Nothing to close."""
 
   def _oppose(self) -> bool:
-    """Plays the opponent's moves; True if the game is over."""
+    """Plays the opponent's moves; returns whether the game is over."""
     done = False
     while not done and self.world.state.current_player_id != self.me:
       other = self.world.state.current_player_id
@@ -142,18 +146,18 @@ class ArenaEnv:
           break
         self.world, done = before, False
       else:
-        raise RuntimeError('the opponent knows no move that is allowed here')
+        raise RuntimeError('the opponent found no legal move')
     return bool(done)
 
   def _refused(self, player: int) -> bool:
-    """True if the player's last move was not allowed."""
+    """Returns whether the player's last move was illegal."""
     state = self.world.state
     ended = bool(state.game_info[player]['invalid_move'])
     waits = state.current_player_id == player and state.error_count > 0
     return ended or waits
 
   def _observe(self) -> str:
-    """New messages of the game to the agent."""
+    """Returns the game's new messages to the agent."""
     _, messages = self.world.get_observation()
     return '\n'.join(
       text.strip() for who, text, _ in messages if who != self.me
@@ -161,7 +165,7 @@ class ArenaEnv:
 
   @contextlib.contextmanager
   def _alone(self):
-    """Lends this environment the generators that the package draws from."""
+    """Swaps the package's global generators for this environment's own."""
     outer = random.getstate(), np.random.get_state()
     random.setstate(self.dice)
     np.random.set_state(self.arrays)

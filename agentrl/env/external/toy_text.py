@@ -100,11 +100,14 @@ class ToyText:
         holes = rng.random((self.size, self.size)) >= self.frozen
         plane = np.where(holes, ord('H'), ord('F')).astype(np.uint8)
         plane.flat[[0, -1]] = ord('S'), ord('G')
-        task = {'map': [row.tobytes().decode() for row in plane]}
-        return splits.symmetric_key(plane), task
+        rows = [row.tobytes().decode() for row in plane]
+        return splits.symmetric_key(plane), {'map': rows}
       if self.game == 'blackjack':  # cards as drawn from an endless deck
         cards = np.minimum(rng.integers(1, 14, 4), 10).tolist()
-        task = {'player': sorted(cards[:2]), 'dealer': cards[2:]}
+        task: dict[str, Any] = {
+          'player': sorted(cards[:2]),
+          'dealer': cards[2:],
+        }
       elif self.game == 'taxi':  # row, column, passenger's place, its goal
         row, column = rng.integers(5, size=2).tolist()
         places = rng.choice(4, 2, replace=False).tolist()
@@ -134,7 +137,8 @@ class ToyEnv:
 
   def __init__(self, family: ToyText, make):
     self.family, self.game, self.make = family, GAMES[family.game], make
-    self.settings, self.world = None, None
+    self.settings: dict[str, Any] | None = None
+    self.world: Any = None  # of gymnasium, by the attributes of each game
 
   def reset(self, task: Mapping[str, Any], seed: int) -> str:
     """-> the first observation."""
@@ -173,7 +177,7 @@ class ToyEnv:
   def way(self, task: Mapping[str, Any]) -> tuple[str, ...] | None:
     """Fewest actions to a success where nothing is random, or None."""
     self.reset(task, 0)
-    ways = {int(self.world.s): ()}
+    ways: dict[int, tuple[str, ...]] = {int(self.world.s): ()}
     queue = list(ways)
     for state in queue:
       for action, name in enumerate(self.game.actions):

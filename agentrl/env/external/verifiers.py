@@ -1,8 +1,8 @@
 """Tasks of verifiers (0.4), which drive the policy over HTTP.
 
-verifiers wants other versions of our packages, so it has a virtual environment
-of its own. A process there plays the tasks of a taskset with a harness of
-verifiers; the harness calls the policy at the gateway, as env=program does.
+verifiers needs other versions of our packages, so it runs in its own virtual
+environment. A process there plays the tasks of a taskset with a verifiers
+harness, which calls the policy through the gateway, as env=program does.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ _SECONDS = 60.0  # for the interpreter, and for a post
 
 @dataclasses.dataclass(frozen=True)
 class Verifiers(ProgramFamily):
-  """A task is {'index'}, its place in the taskset."""
+  """A task is {'index'}, its position in the taskset."""
 
   python: domain.Place = ''  # of the virtual environment that has verifiers
   taskset: str = ''  # its id, or a module that has one
@@ -42,8 +42,8 @@ class Verifiers(ProgramFamily):
     for field in ('python', 'taskset'):
       if not vars(self)[field]:
         raise ValueError(
-          f"env.{field}='' names none; set env.python to the interpreter of a"
-          ' virtual environment with verifiers, and env.taskset to a taskset'
+          f"env.{field} must be set, got ''; env.python is the interpreter of a"
+          ' virtual environment with verifiers, env.taskset a taskset'
         )
     keywords.parse(self.settings)
     version = _version(self.python)
@@ -54,17 +54,17 @@ class Verifiers(ProgramFamily):
       )
 
   def name(self) -> str:
-    """verifiers-<hash of all settings>."""
+    """Returns verifiers-<hash of all settings>."""
     return task_sampling.name('verifiers', self)
 
   def sizes(self) -> Mapping[str, int]:
-    """Tasks by split; see `base.FiniteFamily`."""
+    """Counts tasks by split; see `base.FiniteFamily`."""
     return task_sampling.sizes(
       self._tasks, f'env.size={self.size}', 'raise it: a fifth is held out'
     )
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
-    """Places in the taskset, without demonstrations; see `EnvFamily`."""
+    """Yields taskset positions, without demonstrations; see `EnvFamily`."""
     where = f'env.size={self.size}'
     tasks = self._tasks(split)
     return task_sampling.chosen(tasks, split, count, seed, where)
@@ -89,7 +89,7 @@ class Verifiers(ProgramFamily):
 
 
 class VerifiersRun:
-  """One episode; its reward is posted to the session."""
+  """One episode, which posts its reward to the session."""
 
   def __init__(self, server: LineServer, index: int, address: str, key: str):
     self._address, self._key = address, key
@@ -98,7 +98,7 @@ class VerifiersRun:
     )
 
   def wait(self) -> None:
-    """Raises LineError where verifiers failed."""
+    """Waits for the episode; raises LineError if verifiers failed."""
     reward = float(self._pending.wait()['reward'])
     _post(
       f'{self._address}/reward',
@@ -112,7 +112,7 @@ class VerifiersRun:
 
 @functools.lru_cache(maxsize=4)
 def _server(family: Verifiers) -> LineServer:
-  """The process of a family, one for the whole run."""
+  """Starts the process of a family, one per run."""
   config = {
     'taskset': {'id': family.taskset, **keywords.parse(family.settings)},
     'agent': {
@@ -130,7 +130,7 @@ def _server(family: Verifiers) -> LineServer:
 
 
 def _version(python: str) -> str:
-  """The version of verifiers that an interpreter has; '': none."""
+  """Returns an interpreter's version of verifiers; '' if it has none."""
   try:
     done = subprocess.run(
       [python, '-I', '-c', _PROBE],
@@ -140,8 +140,8 @@ def _version(python: str) -> str:
     )
   except (OSError, subprocess.SubprocessError) as error:
     raise ValueError(
-      f'env.python={python!r} is no Python that starts ({error}); give the path'
-      ' of an interpreter, as /path/to/venv/bin/python'
+      'env.python must be the path of a Python interpreter, such as'
+      f' /path/to/venv/bin/python, got {python!r} ({error})'
     ) from error
   return done.stdout.strip()
 

@@ -1,4 +1,4 @@
-"""Prompts of a file, each answered by one message that a verifier scores.
+"""Prompts of a file, each answered in one message and scored by a verifier.
 
   {"prompt": "What is half of 7?", "answer": "3.5"}
 
@@ -7,9 +7,9 @@ The verifier is a function of the agent's message and of the whole row:
   def verifier(completion: str, row: dict) -> float: ...
 
 It returns True, False or a number in [0, 1], or a tuple of that and a mapping
-of numbers to log. A prompt is a text, or a chat: a user's message with or
-without a system message before it. Of the rest of a row, "solution" is a
-message that solves it, for the warm start; all else is the verifier's.
+of numbers to log. A prompt is a string or a chat: a user message, optionally
+after a system message. "solution" is a message that solves the row, for the
+warm start; all other fields are left to the verifier.
 """
 
 import copy
@@ -33,7 +33,7 @@ Verdict = tuple[float, dict[str, float]]  # the score, and numbers to log
 
 @dataclasses.dataclass(frozen=True)
 class Jsonl:
-  """A task is a row of the file, and the text of its prompt."""
+  """A task is a row of the file and the text of its prompt."""
 
   path: domain.Place = ''  # file of prompts, a JSON object a line
   verifier: str = (
@@ -60,18 +60,18 @@ class Jsonl:
     return task_sampling.name('jsonl', self, self.path, self.test_path)
 
   def sizes(self) -> dict[str, int]:
-    """Distinct prompts by split; see `base.FiniteFamily`."""
+    """Counts distinct prompts by split; see `base.FiniteFamily`."""
     return task_sampling.sizes(
       self._tasks,
       f'env.path={self.path!r}',
-      'add prompts, or set env.test_path to a file of held-out ones',
+      'add prompts, or set env.test_path to a file of held-out prompts',
     )
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
-    """Prompts with their solutions, where they have one; see `EnvFamily`.
+    """Yields prompts with their solutions, if any; see `EnvFamily`.
 
-    The verifier scores an empty message first, so that one that cannot be
-    used is refused here.
+    The verifier first scores an empty message, so that a broken one is
+    rejected here.
     """
     tasks = self._tasks(split)
     where = f'env.path={self.path!r}'
@@ -83,9 +83,9 @@ class Jsonl:
         grade('', task.task['row'])
       except Exception as error:
         raise ValueError(
-          f'env.verifier={self.verifier!r} cannot score an empty message to'
-          f' {task.task["text"][:60]!r} ({type(error).__name__}: {error}); it'
-          ' must score any message to any prompt of the file'
+          f'env.verifier={self.verifier!r} must score any message to any'
+          ' prompt of the file, and failed on an empty message to'
+          f' {task.task["text"][:60]!r} ({type(error).__name__}: {error})'
         ) from error
     return some
 
@@ -93,7 +93,7 @@ class Jsonl:
     return PromptEnv(self.grader())
 
   def _tasks(self, split: str) -> list[HostTask]:
-    """The tasks of a split, ordered by their keys."""
+    """Returns the tasks of a split, ordered by key."""
     file = self._file()
     if self.test_path:
       held = _read(self.test_path)
@@ -109,9 +109,9 @@ class Jsonl:
       first, twin = twice[0], trained[_normal(twice[0])]
       where = 'test_path' if self.test_path else 'path'
       raise ValueError(
-        f'{len(twice)} prompts of env.{where}={self.test_path or self.path!r}'
-        f' are held out and in env.path={self.path!r} too, where white space'
-        f' does not count, such as line {held.lines[first.key]} in line'
+        f'env.{where}={self.test_path or self.path!r} and'
+        f' env.path={self.path!r} must not share prompts (white space aside),'
+        f' got {len(twice)} in both, such as lines {held.lines[first.key]} and'
         f' {file.lines[twin]}: {first.task["text"][:60]!r}; remove one of each'
       )
     return parts.get(split, [])
@@ -119,23 +119,23 @@ class Jsonl:
   def _file(self) -> 'PromptFile':
     if not self.path:
       raise ValueError(
-        "env.path='' names no file of prompts; set it to a file with a line"
-        f' such as {EXAMPLE} for each'
+        'env.path must be a file of prompts, one line each such as'
+        f" {EXAMPLE}, got ''"
       )
     file = _read(self.path)
     if self.test_path and _read(self.test_path).system != file.system:
       raise ValueError(
-        f'env.test_path={self.test_path!r} and env.path={self.path!r} differ in'
-        ' their system message; give all prompts the same one'
+        f'env.test_path={self.test_path!r} and env.path={self.path!r} must have'
+        ' the same system message'
       )
     return file
 
   def grader(self) -> Callable[[str, Mapping[str, Any]], Verdict]:
-    """(message, row) -> its verdict. Raises ValueError without a verifier."""
+    """Returns (message, row) -> verdict; ValueError without a verifier."""
     if not self.verifier:
       raise ValueError(
-        "env.verifier='' scores no message; set it to 'module:function', of"
-        f' (completion, row), or to one of {", ".join(verifiers.SHIPPED)}'
+        "env.verifier must be a 'module:function' of (completion, row), or one"
+        f" of {', '.join(verifiers.SHIPPED)}, got ''"
       )
     return functools.partial(_grade, self.verifier, self.columns)
 
@@ -160,7 +160,7 @@ class PromptEnv:
 
 
 def verifier_of(name: str) -> Callable[[str, dict[str, Any]], Any]:
-  """The verifier of a name. Raises ValueError where there is none."""
+  """Finds a verifier by name; ValueError if it does not exist."""
   if name in verifiers.SHIPPED:
     return verifiers.SHIPPED[name]
   try:
@@ -174,10 +174,10 @@ def verifier_of(name: str) -> Callable[[str, dict[str, Any]], Any]:
 def _grade(
   name: str, columns: tuple[str, ...], completion: str, row: Mapping[str, Any]
 ) -> Verdict:
-  """The verdict of a verifier, which gets a row of its own.
+  """Calls a verifier with its own copy of the row.
 
   Raises:
-    ValueError: it is no score in [0, 1], or has numbers that are not logged.
+    ValueError: a score outside [0, 1], or numbers that env.info lacks.
   """
   verdict = verifier_of(name)(completion, copy.deepcopy(dict(row)))
   score, info = verdict if isinstance(verdict, tuple) else (verdict, {})
@@ -187,19 +187,19 @@ def _grade(
     score = math.nan
   if not 0 <= score <= 1:
     raise ValueError(
-      f'{name} returned {verdict!r:.80}; a score is True, False or a number'
-      ' from 0 to 1'
+      f'{name} must return True, False or a number from 0 to 1, got'
+      f' {verdict!r:.80}'
     )
   if unknown := sorted(set(info) - set(columns)):
     raise ValueError(
-      f'{name} returned numbers called {unknown}, which are not logged; set'
-      f' env.info to {" ".join([*columns, *unknown])!r}'
+      f'{name} returned numbers {unknown} that env.info does not name; set it'
+      f' to {" ".join([*columns, *unknown])!r}'
     )
   return score, dict(info)
 
 
 class PromptFile(NamedTuple):
-  """The prompts of a file."""
+  """Prompts of a file."""
 
   system: str  # the message that each begins with; '': none
   tasks: dict[str, HostTask]  # by key
@@ -207,7 +207,7 @@ class PromptFile(NamedTuple):
 
 
 def _read(path: str) -> PromptFile:
-  """The prompts of a file, each once.
+  """Reads the prompts of a file, each once.
 
   Raises:
     ValueError: a line cannot be used, system messages differ, or the same
@@ -219,7 +219,7 @@ def _read(path: str) -> PromptFile:
 
 @functools.lru_cache(maxsize=4)
 def _parsed(path: str, modified: float) -> PromptFile:
-  """The file as it was when last modified."""
+  """Parses the file, cached by its modification time."""
   del modified
   rows = task_sampling.numbered_lines(path, _row, EXAMPLE)
   (_, (system, _)), *_ = rows
@@ -228,27 +228,26 @@ def _parsed(path: str, modified: float) -> PromptFile:
     text = task.task['text']
     if one != system:
       raise ValueError(
-        f'{path}: the prompt {text[:60]!r} begins with the system message'
-        f' {one[:60]!r} and the first one with {system[:60]!r}; give all'
-        ' prompts the same one'
+        f'{path}: all prompts must have the system message {system[:60]!r} of'
+        f' the first, got {one[:60]!r} for the prompt {text[:60]!r}'
       )
     if tasks.setdefault(task.key, task) != task:
       raise ValueError(
-        f'{path}: the prompt {text[:60]!r} is there twice, with rows that'
-        ' differ; keep one of them'
+        f'{path}: the prompt {text[:60]!r} appears in two different rows; keep'
+        ' one of them'
       )
     lines.setdefault(task.key, number)
   return PromptFile(system, tasks, lines)
 
 
 def _normal(task: HostTask) -> str:
-  """The prompt without what makes it no other question to a model."""
+  """Normalizes white space, which does not make another question."""
   text = unicodedata.normalize('NFC', task.task['text'])
   return ' '.join(text.split())
 
 
 def _row(line: Mapping[str, Any]) -> tuple[str, HostTask]:
-  """The system message and the task of a line."""
+  """Parses a line into its system message and task."""
   prompt, solution = line['prompt'], line.get('solution')
   chat = [{'role': 'user', 'content': prompt}]
   if not isinstance(prompt, str):
@@ -256,11 +255,11 @@ def _row(line: Mapping[str, Any]) -> tuple[str, HostTask]:
   roles = [message['role'] for message in chat]
   texts = [message['content'] for message in chat]
   if roles not in (['user'], ['system', 'user']):
-    raise ValueError('a prompt is one message')
+    raise ValueError('a prompt must be one message')
   if not all(isinstance(x, str) and x.strip() for x in texts):
-    raise ValueError('a message is no text')
+    raise ValueError('a message must be a string')
   if not isinstance(solution, str | None):
-    raise ValueError('a solution is no text')
+    raise ValueError('a solution must be a string')
   task = {'text': texts[-1], 'row': dict(line)}
   demo = () if solution is None else (solution,)
   system = texts[0] if len(texts) > 1 else ''

@@ -1,16 +1,16 @@
 """Programs that play tasks by calling the policy over HTTP.
 
 A program is a command or a Python function. It gets the address of a session
-and a key, calls the policy there as it would call any model (docs: GATEWAY.md),
-and posts what its task earned, unless a grader says it:
+and a key, calls the policy there like any other model (docs: GATEWAY.md), and
+posts the reward of its task, unless a grader computes it:
 
   command   python my_agent.py     the task as JSON on its standard input;
             OPENAI_BASE_URL, OPENAI_API_KEY, ANTHROPIC_BASE_URL,
             ANTHROPIC_API_KEY, AGENTRL_ADDRESS (+ '/reward' takes the reward)
   function  my_agent:play          play(address, key, task)
 
-Tasks are lines of a file, or those of another family, whose world the program
-then plays itself with `world_of(task)`.
+Tasks are lines of a file, or tasks of another family, whose environment the
+program plays itself with `world_of(task)`.
 """
 
 import dataclasses
@@ -34,7 +34,7 @@ EXAMPLE = '{"question": "What is half of 7?", "answer": "3.5"}'
 
 @dataclasses.dataclass(frozen=True)
 class Program(ProgramFamily):
-  """A task is an object of the file, or a task of the world."""
+  """A task is an object of the file or a task of the world."""
 
   command: str = ''  # line of a program; {name} is a text of the task
   function: str = ''  # 'module:name' of (address, key, task)
@@ -62,13 +62,13 @@ class Program(ProgramFamily):
   def check(self) -> None:
     if bool(self.command) == bool(self.function):
       raise ValueError(
-        f'env.command={self.command!r} and env.function={self.function!r}; set'
-        ' exactly one of them to the program that plays'
+        'exactly one of env.command and env.function must be set, got'
+        f' {self.command!r} and {self.function!r}'
       )
     if bool(self.path) == bool(self.world):
       raise ValueError(
-        f'env.path={self.path!r} and env.world={self.world!r}; set exactly one'
-        ' of them, to a file of tasks or to a family that has some'
+        'exactly one of env.path (a file of tasks) and env.world (a family)'
+        f' must be set, got {self.path!r} and {self.world!r}'
       )
     for name in ('function', 'grader'):
       if value := vars(self)[name]:
@@ -78,18 +78,17 @@ class Program(ProgramFamily):
           raise ValueError(f'env.{name}={error}') from error
     if self.grader and self.unposted != 'fault':
       raise ValueError(
-        f'env.unposted={self.unposted!r} and env.grader={self.grader!r}; leave'
-        ' one of them out: a grader says what is not posted'
+        'only one of env.unposted and env.grader may be set, got'
+        f' {self.unposted!r} and {self.grader!r}'
       )
     if self.sandbox and not self.command:
       raise ValueError(
-        f'env.sandbox=True, and env.function={self.function!r} runs in this'
-        ' process; set env.command to a program, or leave the sandbox out'
+        'env.sandbox=True needs env.command, got'
+        f' env.function={self.function!r}, which runs in this process'
       )
     if self.sandbox and (why := confinement()):
       raise ValueError(
-        f'env.sandbox=True cannot be kept here ({why}); it needs Linux 6.12 or'
-        ' later with Landlock'
+        f'env.sandbox=True needs Linux 6.12 or later with Landlock ({why})'
       )
     if self.command:
       self._check_command()
@@ -100,7 +99,7 @@ class Program(ProgramFamily):
     return task_sampling.name('program', self, self.path)
 
   def sizes(self) -> Mapping[str, int]:
-    """Tasks by split; see `base.FiniteFamily`."""
+    """Counts tasks by split; see `base.FiniteFamily`."""
     if self.world:
       return base.sizes(self._family())
     return task_sampling.sizes(
@@ -110,7 +109,7 @@ class Program(ProgramFamily):
     )
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
-    """Tasks without demonstrations; see `EnvFamily`."""
+    """Yields tasks without demonstrations; see `EnvFamily`."""
     self.check()
     if not self.world:
       where = f'env.path={self.path!r}'
@@ -136,9 +135,9 @@ class Program(ProgramFamily):
   def grade(
     self, task: Mapping[str, Any], messages: Sequence[Mapping[str, str]]
   ) -> float | None:
-    """The grader's score; None: the program had to post it.
+    """Returns the grader's score; None: the program had to post it.
 
-    Raises ValueError for a score that is none.
+    Raises ValueError for an invalid score.
     """
     if not self.grader:
       return 0.0 if self.unposted == 'zero' else None
@@ -147,30 +146,29 @@ class Program(ProgramFamily):
     number = isinstance(score, int | float) and math.isfinite(score)
     if not number or not 0 <= score <= 1:
       raise ValueError(
-        f'{self.grader} returned {score!r:.80}; a score is True, False or a'
-        ' number from 0 to 1'
+        f'{self.grader} must return True, False or a number from 0 to 1, got'
+        f' {score!r:.80}'
       )
     return float(score)
 
   def _check_command(self) -> None:
-    """Checks that the program is there, unless a task says which it is."""
+    """Checks that the program exists, unless a task names it."""
     first = next(iter(self._words({})), '')
     if re.search(r'\{[^{}]+\}', first):
       return
     if shutil.which(first) is None:
       raise ValueError(
-        f'env.command={self.command!r} must begin with a program that can be'
-        f' executed, got {first!r}; write its path, or put'
-        ' its folder on the PATH'
+        f'env.command={self.command!r} must begin with an executable program,'
+        f' got {first!r}; write its path, or put its folder on the PATH'
       )
 
   def _words(self, task: Mapping[str, Any]) -> list[str]:
-    """The command's words, with the texts of a task in them."""
+    """Splits the command and fills in the strings of a task."""
     try:
       words = shlex.split(self.command)
     except ValueError as error:
       raise ValueError(
-        f'env.command={self.command!r} is no command line ({error})'
+        f'env.command must be a command line, got {self.command!r} ({error})'
       ) from error
     for name, text in task.items():
       if isinstance(text, str):
@@ -182,9 +180,8 @@ class Program(ProgramFamily):
     family = base.find(self.world)
     if unknown := sorted(own.keys() - base.settings(family).keys()):
       raise ValueError(
-        f'env.settings={self.settings!r} does not fit env.world={self.world!r},'
-        f' which has no setting {unknown[0]!r}; it has'
-        f' {sorted(base.settings(family))}'
+        f'env.settings must be among {sorted(base.settings(family))} of'
+        f' env.world={self.world!r}, got {unknown[0]!r} in {self.settings!r}'
       )
     return family(**own)
 
@@ -202,6 +199,6 @@ def _line(row: Mapping[str, Any]) -> HostTask:
 
 
 def world_of(task: Mapping[str, Any]) -> tuple[HostEnv, str]:
-  """The environment of a task of another family: -> it, begun, and its text."""
+  """Begins a task of another family; returns environment and first text."""
   env = base.of(task['world']).env()
   return env, env.reset(task['task'], task['seed'])

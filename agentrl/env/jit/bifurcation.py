@@ -1,10 +1,9 @@
-"""Bifurcation inside jit: many turns, of which exactly one matters.
+"""Bifurcation inside jit: many turns, exactly one of which matters.
 
-A task names the decisive turn and the choice that is right there. When that
-turn comes a sign shows the choice; messages of all other turns change
-nothing. The reward comes at the end, so a method has to find the turn that
-earned it; what each turn was worth is known exactly (column `truth`), which
-is what this environment is for.
+A task names the decisive turn and its right choice. On that turn a sign shows
+the choice; messages on all other turns change nothing. The reward comes at the
+end, so a method has to find the turn that earned it. The environment exists
+because the value of each turn is known exactly (column `truth`).
 """
 
 import dataclasses
@@ -40,9 +39,9 @@ class BifurcationState(struct.PyTreeNode):
 class Bifurcation:
   """A task is decisive i32[], right i32[] and filler i32[F].
 
-  On the decisive turn the choice is replaced by a random one, all equally
-  likely, with probability `slip`. A message that was not understood is never
-  right. The F filler letters name the task and make rows longer.
+  On the decisive turn the choice is replaced by a uniform random one with
+  probability `slip`. An invalid message is never right. The F filler letters
+  name the task and make rows longer.
   """
 
   length: int = 5  # turns of every trajectory
@@ -86,8 +85,8 @@ class Bifurcation:
     del key  # a task leaves nothing open
     if task['filler'].shape != (self.filler,):
       raise ValueError(
-        f'a task with filler of shape {task["filler"].shape} does not fit'
-        f' filler={self.filler}; build the environment with env_for(source)'
+        f'task filler must have shape {(self.filler,)}, got'
+        f' {task["filler"].shape}; build the environment with env_for(source)'
       )
     state = BifurcationState(
       decisive=jnp.asarray(task['decisive'], jnp.int32),
@@ -121,23 +120,23 @@ class Bifurcation:
     return after, self._observe(after), reward, after.turn >= self.length
 
   def score(self, state: BifurcationState) -> jax.Array:
-    """1 at the end if the decisive choice was right, else 0; f32[]."""
+    """Returns 1 at the end if the decisive choice was right, else 0; f32[]."""
     ended = state.turn >= self.length
     return (ended & (state.mark == WON)).astype(jnp.float32)
 
   def info(
     self, before: BifurcationState, action: jax.Array, after: BifurcationState
   ) -> dict[str, jax.Array]:
-    """Exact value of the turn, f32[] each.
+    """Returns the exact values of the turn, f32[] each.
 
-    progress = V*(after) - V*(before), V* the chance to win of who chooses
-      right; the chance of a slip is in it.
+    progress = V*(after) - V*(before), V* the chance to win when choosing
+      right, slips included.
     truth = Q(s, a) - V(s), the exact advantage, in units of the reward, under
-      the policy that says every action equally often:
+      the uniform random policy:
         Q - V = won_reward (1 - p) ([a right] - 1 / A) on the decisive turn,
         0 on the others; p the slip, A the choices.
-      A message that was not understood wins with probability 0 there, and
-      pays its price on every turn.
+      An invalid message wins with probability 0 there, and pays its price on
+      every turn.
     decisive = 1 on the decisive turn.
     """
     going = before.turn < self.length
@@ -155,12 +154,12 @@ class Bifurcation:
     return {name: jnp.asarray(x, jnp.float32) for name, x in info.items()}
 
   def _value(self, state: BifurcationState) -> jax.Array:
-    """The chance to win from here, choosing right."""
+    """Returns the chance to win from here when choosing right."""
     open_ = 1 - self.slip + self.slip / self.choices
     return jnp.array([open_, 1.0, 0.0], jnp.float32)[state.mark]
 
   def _observe(self, state: BifurcationState) -> jax.Array:
-    """The observation as piece indices i32[obs_len]."""
+    """Renders the observation as piece indices i32[obs_len]."""
     marks = self.length + 1
     signs = marks + 3
     letters = signs + self.choices
@@ -188,16 +187,16 @@ class Bifurcations:
     _check(self.length, self.choices, self.slip, self.filler)
 
   def name(self) -> str:
-    """bifurcation-<length>x<choices>-<hash of all settings>."""
+    """Returns bifurcation-<length>x<choices>-<hash of all settings>."""
     digest = splits.content_key(repr(self).encode())[:8]
     return f'bifurcation-{self.length}x{self.choices}-{digest}'
 
   def tasks(
     self, split: str, count: int, seed: int
   ) -> Iterator[base.SolvedTask]:
-    """Distinct tasks with a way to win each; see `TaskSource`.
+    """Yields distinct tasks, each with a winning sequence; see `TaskSource`.
 
-    Off the decisive turn the way is as random as it may be.
+    Actions off the decisive turn are random.
     """
     rng = splits.split_rng(split, seed)
 
@@ -221,7 +220,7 @@ class Bifurcations:
 
 
 def env_for(source: Bifurcations, **fields: Any) -> Bifurcation:
-  """The environment that fits a source; `fields` override its own."""
+  """Builds the environment of a source; `fields` override its settings."""
   fit = Bifurcation(source.length, source.choices, source.slip, source.filler)
   return dataclasses.replace(fit, **fields)
 
@@ -229,9 +228,8 @@ def env_for(source: Bifurcations, **fields: Any) -> Bifurcation:
 def _check(length: int, choices: int, slip: float, filler: int) -> None:
   if length < 1 or not 2 <= choices <= len(WORDS) or filler < 0:
     raise ValueError(
-      f'length={length}, choices={choices} and filler={filler} cannot be; use'
-      f' a length of at least 1, 2 to {len(WORDS)} choices, a filler of at'
-      ' least 0'
+      f'length must be at least 1, choices 2 to {len(WORDS)} and filler at'
+      f' least 0, got {length}, {choices} and {filler}'
     )
   if not 0 <= slip <= 1:
-    raise ValueError(f'slip={slip} is no probability; use 0 for no slipping')
+    raise ValueError(f'slip must be a probability, got {slip}')

@@ -28,9 +28,9 @@ class Boxoban:
   """The levels of a file, or of all '*.txt' files of a folder.
 
   All levels get the size of the largest: smaller ones are padded with walls
-  on the right and below, and the log says how many. A level that occurs twice,
-  also mirrored or turned, is one task. The split is a property of the level's
-  key, so about one level in five is in 'test'.
+  on the right and below, and their number is logged. Duplicates, also mirrored
+  or rotated ones, are one task. The split follows from the level's key; about
+  one level in five is in 'test'.
   """
 
   path: str
@@ -38,13 +38,13 @@ class Boxoban:
 
   def __post_init__(self):
     if self.max_nodes < 0:
-      raise ValueError(f'max_nodes={self.max_nodes} is negative; use 0 or more')
+      raise ValueError(f'max_nodes must be at least 0, got {self.max_nodes}')
     if not pathlib.Path(self.path).exists():
       raise ValueError(f'path={self.path!r} does not exist; name a level file')
     _files(self.path)
 
   def name(self) -> str:
-    """boxoban-<file>-<hash of the content and the settings>."""
+    """Returns boxoban-<file>-<hash of content and settings>."""
     texts = [path.read_bytes() for path in _files(self.path)]
     content = b'\0'.join([*texts, str(self.max_nodes).encode()])
     stem = re.sub(r'[^A-Za-z0-9_.]+', '-', pathlib.Path(self.path).stem)
@@ -55,17 +55,17 @@ class Boxoban:
     return _shape(_read(self.path)[0])
 
   def sizes(self) -> dict[str, int]:
-    """Distinct levels in each split."""
+    """Counts distinct levels in each split."""
     _, keyed = _read(self.path)
     return {s: len(_of_split(keyed, s)) for s in splits.SPLITS}
 
   def tasks(
     self, split: str, count: int, seed: int
   ) -> Iterator[base.SolvedTask]:
-    """The first `count` levels of a split in an order drawn from the seed.
+    """Yields `count` levels of a split in an order drawn from the seed.
 
-    Tasks whose search is cut at `max_nodes`, or finds that there is no
-    solution, have `actions=[]`. See `TaskSource`.
+    Levels that are unsolvable, or whose search stops at `max_nodes`, have
+    `actions=[]`. See `TaskSource`.
     """
     rng = splits.split_rng(split, seed)
     levels, keyed = _read(self.path)
@@ -73,15 +73,18 @@ class Boxoban:
     small = sum(level.walls.shape != (height, width) for level in levels)
     if small:
       logging.warning(
-        '%s: %d of %d levels are smaller than %d x %d and were padded with'
-        ' walls',
-        *(self.path, small, len(levels), height, width),
+        '%s: padded %d of %d levels to %d x %d with walls',
+        self.path,
+        small,
+        len(levels),
+        height,
+        width,
       )
     chosen = _of_split(keyed, split)
     if count > len(chosen):
       raise ValueError(
-        f'{count} {split} levels are more than the {len(chosen)} distinct ones'
-        f' that {self.path} holds for this split; ask for fewer'
+        f'count must be at most {len(chosen)}, the distinct {split} levels of'
+        f' {self.path}, got {count}'
       )
     for i in rng.permutation(len(chosen))[:count]:
       key, level = chosen[i]
@@ -98,21 +101,19 @@ class Boxoban:
 
 
 def _files(path: str) -> list[pathlib.Path]:
-  """The file itself, or the level files of a folder by name."""
+  """Lists the file itself, or the level files of a folder by name."""
   place = pathlib.Path(path)
   files = sorted(place.glob('*.txt')) if place.is_dir() else [place]
   if not files:
-    raise ValueError(
-      f"folder {path!r} holds no '*.txt' file; name a level file"
-    )
+    raise ValueError(f"folder {path!r} must hold '*.txt' level files, got none")
   for file in files:
     if not file.is_file():  # a pipe would be waited for without end
-      raise ValueError(f'{str(file)!r} is no regular file; name a level file')
+      raise ValueError(f'{str(file)!r} must be a regular file')
   return files
 
 
 def _read(path: str) -> tuple[list[SolverLevel], dict[str, SolverLevel]]:
-  """Every level of the files, as written; the distinct ones by key.
+  """Reads all levels as written, and the distinct ones by key.
 
   Raises:
     ValueError: naming the file, the level and the line of the first mistake.
@@ -135,12 +136,12 @@ def _parse(path: str, files: tuple[pathlib.Path, ...], stamps: tuple):
     levels.append(sokoban_levels.parse_level(rows, name, line))
     keyed.setdefault(sokoban_levels.level_key(levels[-1]), levels[-1])
   if not levels:
-    raise ValueError(f"{path} holds no levels; each begins with a line '; N'")
+    raise ValueError(f"{path} must hold levels, each after a line '; N'")
   return levels, keyed
 
 
 def _blocks(file: pathlib.Path) -> Iterator[tuple[str, int, list[str]]]:
-  """(level number, line of its first row, rows) of each level of a file.
+  """Yields (level number, line of its first row, rows) of each level.
 
   A header or an empty line ends a level. Headers without rows are comments.
   """
@@ -158,7 +159,7 @@ def _blocks(file: pathlib.Path) -> Iterator[tuple[str, int, list[str]]]:
 
 
 def _shape(levels: list[SolverLevel]) -> tuple[int, int, int]:
-  """(height, width, boxes) that fit all levels."""
+  """Returns (height, width, boxes) that fit all levels."""
   heights, widths = zip(*(level.walls.shape for level in levels), strict=True)
   boxes = max(int(level.boxes.sum()) for level in levels)
   return max(heights), max(widths), boxes
@@ -167,12 +168,12 @@ def _shape(levels: list[SolverLevel]) -> tuple[int, int, int]:
 def _of_split(
   keyed: dict[str, SolverLevel], split: str
 ) -> list[tuple[str, SolverLevel]]:
-  """(key, level) of a split, each key once."""
+  """Selects (key, level) of a split, each key once."""
   return [x for x in keyed.items() if splits.split_of(x[0]) == split]
 
 
 def _pad(level: SolverLevel, height: int, width: int) -> SolverLevel:
-  """The level with walls added below and on the right."""
+  """Pads the level with walls below and on the right."""
   h, w = level.walls.shape
   more = ((0, height - h), (0, width - w))
   row, column = divmod(level.player, w)

@@ -1,8 +1,8 @@
 """FrozenLake inside jit: cross the ice to the goal, past the holes.
 
-The rules are Gymnasium's: with probability `intended` the player goes where it
-wanted, else to one of the two sides, equally likely; the border holds it back.
-Start and goal are drawn at random, as in RAGEN (arXiv 2504.20073).
+Gymnasium's rules: with probability `intended` the player moves as intended,
+else to either side with equal probability; it cannot cross the border. Start
+and goal are drawn at random, as in RAGEN (arXiv 2504.20073).
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ DISCOUNT = 0.9  # of the value behind the `progress` column, per move
 
 
 class LakeState(struct.PyTreeNode):
-  """A lake; all but the player never changes."""
+  """State of a lake; only the player moves."""
 
   holes: jax.Array  # [C] bool
   value: jax.Array  # [C] f32 discounted optimal value
@@ -67,9 +67,8 @@ class FrozenLake:
     cells = self.height * self.width
     if task['holes'].shape != (cells,):
       raise ValueError(
-        f'a task with holes of shape {task["holes"].shape} does not fit'
-        f' {self.height} x {self.width} cells; build the environment with'
-        ' env_for(source)'
+        f'task holes must have {self.height} x {self.width} cells, got shape'
+        f' {task["holes"].shape}; build the environment with env_for(source)'
       )
     start = jnp.asarray(task['start'], jnp.int32)
     state = LakeState(
@@ -106,22 +105,22 @@ class FrozenLake:
     return after, self._observe(after), reward, _over(after)
 
   def score(self, state: LakeState) -> jax.Array:
-    """1 at the goal, else 0; f32[]."""
+    """Returns 1 at the goal, else 0; f32[]."""
     return (state.player == state.goal).astype(jnp.float32)
 
   def value(self, state: LakeState) -> jax.Array:
-    """The discounted optimal value, as in `optimal_value`; f32[]."""
+    """Returns the discounted value of `optimal_value`; f32[]."""
     return _value(state)
 
   def info(
     self, before: LakeState, action: jax.Array, after: LakeState
   ) -> dict[str, jax.Array]:
-    """progress = V(after) - V(before), V as in `optimal_value`."""
+    """Returns progress = V(after) - V(before), V of `optimal_value`."""
     del action
     return {'progress': _value(after) - _value(before)}
 
   def _move(self, player: jax.Array, action: jax.Array) -> jax.Array:
-    """The cell one step on, the border holding."""
+    """Returns the cell one step on, within the border."""
     row, column = player // self.width, player % self.width
     row = row + (action == 1) - (action == 3)
     column = column + (action == 2) - (action == 0)
@@ -129,7 +128,7 @@ class FrozenLake:
     return row * self.width + jnp.clip(column, 0, self.width - 1)
 
   def _observe(self, state: LakeState) -> jax.Array:
-    """The map as piece indices i32[obs_len]."""
+    """Renders the map as piece indices i32[obs_len]."""
     cells = jnp.arange(state.holes.shape[0])
     piece = jnp.where(state.holes, 1, 0)
     piece = jnp.where(cells == state.start, 2, piece)
@@ -170,25 +169,25 @@ class Lakes:
     _check_lake(self.height, self.width, self.intended)
     if not 0 < self.frozen <= 1:
       raise ValueError(
-        f'frozen={self.frozen} is no probability above 0; use 0.8'
+        f'frozen must be a probability above 0, got {self.frozen}'
       )
 
   def name(self) -> str:
-    """frozen_lake-<size>-<hash of all settings>."""
+    """Returns frozen_lake-<size>-<hash of all settings>."""
     digest = splits.content_key(repr(self).encode())[:8]
     return f'frozen_lake-{self.height}x{self.width}-{digest}'
 
   def tasks(
     self, split: str, count: int, seed: int
   ) -> Iterator[base.SolvedTask]:
-    """Distinct maps with a shortest way each; see `TaskSource`.
+    """Yields distinct maps with a shortest path each; see `TaskSource`.
 
-    On slippery ice the way is the shortest one if nothing slipped.
+    The path ignores slipping.
     """
     rng = splits.split_rng(split, seed)
 
     def draw():
-      """A key and (holes bool[H, W], start, goal)."""
+      """Draws a key and (holes bool[H, W], start, goal)."""
       holes = rng.random((self.height, self.width)) >= self.frozen
       start, goal = rng.choice(holes.size, 2, replace=False)
       holes.flat[[start, goal]] = False
@@ -213,13 +212,13 @@ class Lakes:
 
 
 def env_for(source: Lakes, **fields: Any) -> FrozenLake:
-  """The environment that fits a source; `fields` override its own."""
+  """Builds the environment of a source; `fields` override its settings."""
   fit = FrozenLake(source.height, source.width, source.intended)
   return dataclasses.replace(fit, **fields)
 
 
 def shortest_way(holes: np.ndarray, start: int, goal: int) -> list[int] | None:
-  """Fewest actions from start to goal without slipping, or None.
+  """Finds the fewest actions from start to goal without slipping, or None.
 
   Args:
     holes: bool[H, W]; start and goal are flat cells.
@@ -242,9 +241,9 @@ def shortest_way(holes: np.ndarray, start: int, goal: int) -> list[int] | None:
 def optimal_value(
   holes: np.ndarray, goal: int, intended: float, discount: float = DISCOUNT
 ) -> np.ndarray:
-  """V(goal) = 1, V(hole) = 0, else V(s) = γ maxₐ Σ p(s'|s, a) V(s').
+  """Computes V(goal) = 1, V(hole) = 0, V(s) = γ maxₐ Σ p(s'|s, a) V(s').
 
-  Without slipping this is γ^distance. Swept until no value changes by 1e-9.
+  Without slipping this is γ^distance. Iterated to a tolerance of 1e-9.
 
   Args:
     holes: bool[H, W].
@@ -272,7 +271,7 @@ def optimal_value(
 
 
 def _neighbours(height: int, width: int) -> np.ndarray:
-  """The cell that each action leads to, i64[4, C]; the border holds."""
+  """Returns the cell each action leads to within the border: i64[4, C]."""
   row, column = np.divmod(np.arange(height * width), width)
   left, right = np.maximum(column - 1, 0), np.minimum(column + 1, width - 1)
   up, down = np.maximum(row - 1, 0), np.minimum(row + 1, height - 1)
@@ -283,10 +282,8 @@ def _neighbours(height: int, width: int) -> np.ndarray:
 def _check_lake(height: int, width: int, intended: float) -> None:
   if min(height, width) < 1 or height * width < 2:
     raise ValueError(
-      f'{height} x {width} cells have no room for a start and a goal; use at'
-      ' least two cells'
+      'the map must have at least two cells, for start and goal, got'
+      f' {height} x {width}'
     )
   if not 0 <= intended <= 1:
-    raise ValueError(
-      f'intended={intended} is no probability; use 1/3, or 1 for no slipping'
-    )
+    raise ValueError(f'intended must be a probability above 0, got {intended}')

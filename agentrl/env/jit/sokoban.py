@@ -1,8 +1,8 @@
 """Sokoban inside jit: push every box onto a target.
 
 A board of C = height x width cells is flat, row by row. Levels must be closed
-by walls, as `sokoban_levels.parse_level` checks. Masks over the C cells stand
-where one would index: they need no gather, batched or sharded.
+by walls, as `sokoban_levels.parse_level` checks. Masks over the C cells replace
+indexing: they need no gather, batched or sharded.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ SPARSE = {
 
 
 class SokobanState(struct.PyTreeNode):
-  """A board; walls, targets and distance never change."""
+  """State of a board; walls, targets and distance never change."""
 
   walls: jax.Array  # [C] bool
   targets: jax.Array  # [C] bool
@@ -41,7 +41,7 @@ class SokobanState(struct.PyTreeNode):
 
 @dataclasses.dataclass(frozen=True)
 class Sokoban:
-  """Standard rules; the rewards are those of gym-sokoban, each a field.
+  """Standard rules with gym-sokoban's rewards, each a field.
 
   A task is walls, targets, boxes bool[C] and player i32[]; with `truth` also
   distance i16[C * C], as `sokoban_solver.distance_table` gives it.
@@ -63,17 +63,15 @@ class Sokoban:
   def __post_init__(self):
     if min(self.height, self.width) < 3 or self.boxes < 1:
       raise ValueError(
-        f'a level of {self.height} x {self.width} cells and {self.boxes} boxes'
-        ' cannot be; use at least 3 x 3 and 1 box'
+        'a level must have at least 3 x 3 cells and 1 box, got'
+        f' {self.height} x {self.width} and {self.boxes}'
       )
     if self.truth and self.boxes != 1:
-      raise ValueError(
-        f'truth=True needs boxes=1, got boxes={self.boxes}; set truth=False'
-      )
+      raise ValueError(f'boxes must be 1 with truth=True, got {self.boxes}')
 
   @property
   def pieces(self) -> tuple[str, ...]:
-    """Symbols, the newline, and the numbers that coordinates are made of."""
+    """Symbols, the newline, and the numbers used in coordinates."""
     if not self.coordinates:
       return (*SYMBOLS, '\n')
     size = max(self.height, self.width)
@@ -117,14 +115,13 @@ class Sokoban:
     cells = self.height * self.width
     if task['walls'].shape != (cells,):
       raise ValueError(
-        f'a task with walls of shape {task["walls"].shape} does not fit'
-        f' {self.height} x {self.width} cells; build the environment with'
-        ' env_for(source)'
+        f'task walls must have {self.height} x {self.width} cells, got shape'
+        f' {task["walls"].shape}; build the environment with env_for(source)'
       )
     if self.truth and 'distance' not in task:
       raise ValueError(
-        f'truth=True needs distance among the task fields {sorted(task)}; set'
-        ' truth=False or use levels with one box'
+        'a task must have distance with truth=True, got fields'
+        f' {sorted(task)}; use levels with one box, or set truth=False'
       )
     state = SokobanState(
       walls=jnp.asarray(task['walls']),
@@ -140,8 +137,8 @@ class Sokoban:
   ) -> tuple[SokobanState, jax.Array, jax.Array, jax.Array]:
     """One turn -> state, obs i32[obs_len], reward f32[], done bool[].
 
-    A move into a wall, or of a box that something blocks, changes nothing and
-    costs its turn. A solved level stays as it is and earns 0.
+    A blocked move changes nothing and costs a turn. A solved level stays as it
+    is and earns 0.
     """
     del key  # the rules leave nothing to chance
     chex.assert_rank(action, 0)
@@ -163,24 +160,24 @@ class Sokoban:
     return after, self._observe(after), reward, done
 
   def score(self, state: SokobanState) -> jax.Array:
-    """1 when every box is on a target, else 0; f32[]."""
+    """Returns 1 when every box is on a target, else 0; f32[]."""
     return _solved(state).astype(jnp.float32)
 
   def value(self, state: SokobanState) -> jax.Array:
-    """0.9^(moves to solve), 0 where that cannot be; f32[], under `truth`."""
+    """Returns 0.9^(moves to solve), 0 if unsolvable; f32[], with `truth`."""
     return _value(state)
 
   def info(
     self, before: SokobanState, action: jax.Array, after: SokobanState
   ) -> dict[str, jax.Array]:
-    """progress = V(after) - V(before), V = 0.9^distance, 0 where unsolvable."""
+    """Returns progress = V(after) - V(before), V = 0.9^distance or 0."""
     del action
     if not self.truth:
       return {}
     return {'progress': _value(after) - _value(before)}
 
   def _observe(self, state: SokobanState) -> jax.Array:
-    """The board as piece indices i32[obs_len]."""
+    """Renders the board as piece indices i32[obs_len]."""
     at = jnp.arange(state.walls.shape[0]) == state.player
     plain = jnp.where(at, 5, jnp.where(state.boxes, 3, 1))
     marked = jnp.where(at, 6, jnp.where(state.boxes, 4, 2))
@@ -194,7 +191,7 @@ class Sokoban:
     return obs.astype(jnp.int32)
 
   def _coordinates(self, state: SokobanState) -> jax.Array:
-    """Player, boxes and as many targets: symbol, row, column of each."""
+    """Lists symbol, row, column of player, boxes and one target per box."""
     n = self.boxes
     boxes, targets = (
       jnp.nonzero(x, size=n)[0] for x in (state.boxes, state.targets)
@@ -206,7 +203,7 @@ class Sokoban:
 
 
 def _move(state: SokobanState, delta: jax.Array) -> SokobanState:
-  """The board after the player tried to go `delta` cells on; 0: no change."""
+  """Moves the player by `delta` cells if possible; 0 changes nothing."""
   cells = jnp.arange(state.walls.shape[0])
   ahead = cells == state.player + delta  # [C] bool, one cell
   beyond = cells == state.player + 2 * delta
@@ -229,7 +226,8 @@ def _solved(state: SokobanState) -> jax.Array:
 
 
 def _value(state: SokobanState) -> jax.Array:
-  """0.9^(moves to solve), 0 where the level cannot be solved any more."""
+  """Returns 0.9^(moves to solve), 0 if the level became unsolvable."""
+  assert state.distance is not None, 'only under `truth`, which asks for it'
   size = state.walls.shape[0]
   box = jnp.argmax(state.boxes).astype(jnp.int32)
   here = jnp.arange(size * size) == state.player * size + box

@@ -1,8 +1,8 @@
-"""Sokoban levels: their text, their check, their keys, and random ones."""
+"""Sokoban levels: parsing, validation, keys and generation."""
 
 import dataclasses
 from collections.abc import Iterator
-from typing import NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 import chex
 import numpy as np
@@ -17,16 +17,16 @@ SYMBOLS = '# $.*@+'
 
 
 class LevelSource(base.TaskSource, Protocol):
-  """A source of Sokoban tasks, all of one size."""
+  """Source of Sokoban tasks, all of one size."""
 
   def shape(self) -> tuple[int, int, int]:
     """(height, width, boxes) that fit every task."""
 
 
-def env_for(source: LevelSource, **fields: float | bool) -> sokoban.Sokoban:
-  """The environment that fits a source; `fields` override its own.
+def env_for(source: LevelSource, **fields: Any) -> sokoban.Sokoban:
+  """Builds the environment of a source; `fields` override its settings.
 
-  Sets with one box bring distances, so `truth` is on for them.
+  Levels with one box carry distances, so `truth` is on for them.
   """
   height, width, boxes = source.shape()
   fit = sokoban.Sokoban(height, width, boxes, truth=boxes == 1)
@@ -36,18 +36,18 @@ def env_for(source: LevelSource, **fields: float | bool) -> sokoban.Sokoban:
 def parse_level(
   lines: list[str], where: str = 'level', first_line: int = 1
 ) -> SolverLevel:
-  """The level that rows of text show, checked.
+  """Parses and checks a level.
 
-  Rows may have different lengths; what is missing at their end becomes wall.
+  Rows may have different lengths; they are padded with wall.
 
   Args:
     lines: rows of `SYMBOLS`.
-    where: what errors call the level.
+    where: name of the level in errors.
     first_line: number of the first row, for errors.
 
   Raises:
     ValueError: an unknown symbol, not exactly one player, no box, fewer
-      targets than boxes, nothing to do, or a way out of the level.
+      targets than boxes, a solved level, or a gap in the walls.
   """
 
   def fail(problem: str, row: int = 0) -> NoReturn:
@@ -55,18 +55,18 @@ def parse_level(
 
   rows = [line.rstrip() for line in lines]
   if not any(rows):
-    fail('the level has no rows')
+    fail('a level must have at least one row')
   for number, row in enumerate(rows):
     for symbol in row:
       if symbol not in SYMBOLS:
-        fail(f'{symbol!r} is none of the symbols {SYMBOLS!r}', number)
+        fail(f'symbols must be among {SYMBOLS!r}, got {symbol!r}', number)
   width = max(map(len, rows))
   grid = np.array([list(row.ljust(width)) for row in rows])  # [H, W]
   players = np.flatnonzero(np.isin(grid, list('@+')))
   if not len(players):
-    fail("the level has no player; put one '@' or '+'")
+    fail("a level must have one player, '@' or '+'")
   if len(players) > 1:
-    second = f'here stands player 2 of {len(players)}; keep one'
+    second = f'a level must have one player, got {len(players)}'
     fail(second, int(players[1]) // width)
   level = SolverLevel(
     walls=grid == '#',
@@ -76,13 +76,11 @@ def parse_level(
   )
   boxes, targets = int(level.boxes.sum()), int(level.targets.sum())
   if not boxes:
-    fail("the level has no box; put at least one '$'")
+    fail("a level must have at least one box, '$'")
   if boxes > targets:
-    fail(
-      f'{boxes} boxes are more than {targets} targets; add a target for each'
-    )
+    fail(f'a level must have a target for each of {boxes} boxes, got {targets}')
   if not (level.boxes & ~level.targets).any():
-    fail('every box is on a target already; move one off')
+    fail('at least one box must be off its target')
   if len(ways := _ways_out(level)):
     row, column = ways[0].tolist()
     fail(
@@ -96,7 +94,7 @@ def parse_level(
 
 
 def _ways_out(level: SolverLevel) -> np.ndarray:
-  """Edge cells (row, column) that the player can reach, boxes aside: [n, 2]."""
+  """Finds edge cells (row, column) reachable by the player: [n, 2]."""
   width = level.walls.shape[1]
   inner = np.zeros_like(level.walls)
   inner[1:-1, 1:-1] = True
@@ -110,7 +108,7 @@ def _ways_out(level: SolverLevel) -> np.ndarray:
 
 
 def level_text(level: SolverLevel) -> str:
-  """The text of a level, as `parse_level` reads it."""
+  """Renders a level as `parse_level` reads it."""
   height, width = level.walls.shape
   at = np.arange(height * width).reshape(height, width) == level.player
   kind = np.where(level.walls, 0, np.where(level.boxes, 2, 1))
@@ -120,10 +118,10 @@ def level_text(level: SolverLevel) -> str:
 
 
 def level_key(level: SolverLevel) -> str:
-  """Content key: equal under mirroring, turning and moving the whole level.
+  """Returns a content key, invariant to mirroring, rotation and shifts.
 
-  Only cells inside the walls count: outside, and in closed-off corners, two
-  levels may differ and still be the same task.
+  Only cells inside the walls count; levels that differ outside, or in closed
+  corners, are the same task.
   """
   shape, width = level.walls.shape, level.walls.shape[1]
   free = solver.to_bits(~level.walls)
@@ -140,7 +138,7 @@ def level_key(level: SolverLevel) -> str:
 def level_task(
   level: SolverLevel, distance: np.ndarray | None
 ) -> dict[str, np.ndarray]:
-  """Task of `Sokoban.reset`; `distance` i16[C, C] where there is one box."""
+  """Builds a task of `Sokoban`; `distance` i16[C, C] with one box."""
   chex.assert_rank(level.walls, 2)
   task = {
     'walls': level.walls.reshape(-1),
@@ -155,13 +153,13 @@ def level_task(
 
 @dataclasses.dataclass(frozen=True)
 class Generated:
-  """Random solvable levels, as drawn: no length is favoured by the filter.
+  """Random solvable levels, unbiased by the length of their solution.
 
-  Every inner cell is a wall with probability `wall_density`; of what is left
-  the largest connected room is kept. Targets stand anywhere in it. With one
-  box, (player, box) is uniform over the positions whose shortest solution has
-  the wanted length. With more, boxes and player are uniform and the level is
-  kept if its shortest solution has the wanted length and is found in time.
+  Every inner cell is a wall with probability `wall_density`; the largest
+  connected room is kept. Targets are uniform over it. With one box,
+  (player, box) is uniform over positions whose shortest solution has an allowed
+  length. With more, boxes and player are uniform and the level is kept if its
+  shortest solution has an allowed length and is found in time.
   """
 
   height: int = 6
@@ -176,25 +174,23 @@ class Generated:
     inner = (self.height - 2) * (self.width - 2)
     if min(self.height, self.width) < 3 or inner < 2 * self.boxes + 1:
       raise ValueError(
-        f'{self.height} x {self.width} cells have no room for {self.boxes}'
-        ' boxes, as many targets and a player; use a larger size'
+        f'{self.height} x {self.width} cells are too few for {self.boxes}'
+        ' boxes, their targets and a player; use a larger size'
       )
     if self.boxes < 1:
-      raise ValueError(
-        f'boxes={self.boxes} leaves nothing to do; use 1 or more'
-      )
+      raise ValueError(f'boxes must be at least 1, got {self.boxes}')
     if not 1 <= self.min_moves <= self.max_moves:
       raise ValueError(
-        f'min_moves={self.min_moves} and max_moves={self.max_moves} allow no'
-        ' level; use 1 <= min_moves <= max_moves'
+        'min_moves and max_moves must satisfy 1 <= min_moves <= max_moves, got'
+        f' {self.min_moves} and {self.max_moves}'
       )
     if not 0 <= self.wall_density < 1:
       raise ValueError(
-        f'wall_density={self.wall_density} is no probability below 1; use 0.2'
+        f'wall_density must be in [0, 1), got {self.wall_density}'
       )
 
   def name(self) -> str:
-    """sokoban-<size>-<boxes>box-<hash of all settings>."""
+    """Returns sokoban-<size>-<boxes>box-<hash of all settings>."""
     digest = splits.content_key(repr(self).encode())[:8]
     return f'sokoban-{self.height}x{self.width}-{self.boxes}box-{digest}'
 
@@ -205,11 +201,11 @@ class Generated:
   def tasks(
     self, split: str, count: int, seed: int
   ) -> Iterator[base.SolvedTask]:
-    """Distinct levels with a shortest solution each; see `TaskSource`."""
+    """Yields distinct levels with a shortest solution; see `TaskSource`."""
     rng = splits.split_rng(split, seed)
 
     def draw():
-      """A key and (level, distances); None if the walls hold no level."""
+      """Draws a key and (level, distances); None if the room is too small."""
       walls = _random_walls(rng, self.height, self.width, self.wall_density)
       free = rng.permutation(np.flatnonzero(~walls))
       if len(free) < 2 * self.boxes + 1:
@@ -229,8 +225,9 @@ class Generated:
       return level_key(level), (level, table)
 
     def finish(key: str, draft) -> base.SolvedTask | None:
-      """The draft and its solution, or None if too short or too long."""
+      """Solves the draft; None if the solution is too short or too long."""
       level, table = draft
+      actions: list[int] | None
       if table is not None:
         box = int(np.argmax(level.boxes))
         actions = solver.descend(table, level.player, box, self.width)
@@ -249,7 +246,7 @@ class Generated:
 def _random_walls(
   rng: np.random.Generator, height: int, width: int, density: float
 ) -> np.ndarray:
-  """bool[H, W]: a border, random walls, and one connected room."""
+  """Draws a border, random walls and one connected room: bool[H, W]."""
   inside = rng.random((height - 2, width - 2)) >= density
   left = solver.to_bits(np.pad(inside, 1))
   largest = 0
@@ -261,7 +258,7 @@ def _random_walls(
 
 
 def _mask(cells: np.ndarray | list[int], shape: tuple[int, int]) -> np.ndarray:
-  """bool[H, W], true at flat cells."""
+  """Returns bool[H, W], true at flat cells."""
   mask = np.zeros(shape, bool)
   mask.flat[cells] = True
   return mask

@@ -185,9 +185,10 @@ def solve(
   pushes = _push_distances(free, targets, deltas)
   board = _Board(width, deltas, free, targets, pushes)
   start = player, boxes & ~still
-  bounds = [board.pushes.get(bit) for bit in _each(start[1])]
-  if None in bounds:
+  bits = list(_each(start[1]))
+  if not board.pushes.keys() >= set(bits):
     return None
+  bounds = [board.pushes[bit] for bit in bits]
   cost, parent = {start: 0}, {}
   heap = [(sum(bounds), 0, 0, start)]
   nodes, pushed = 0, 0

@@ -187,7 +187,7 @@ def steps(expression: str) -> str:
 
   def value(node: ast.expr) -> Fraction:
     if not isinstance(node, ast.BinOp):
-      return evaluate(ast.unparse(node))
+      return Fraction(evaluate(ast.unparse(node)))
     sign = next(x for x, kind in _NODES.items() if isinstance(node.op, kind))
     a, b = value(node.left), value(node.right)
     out.append(f'{a}{sign}{b}={_APPLY[sign](a, b)}')
@@ -212,7 +212,7 @@ def worth(
     used = Counter(x.value for x in nodes if isinstance(x, ast.Constant))
     if used - Counter(numbers) or not allowed.issuperset(map(type, nodes)):
       return None
-    return evaluate(expression)
+    return Fraction(evaluate(expression))
   except (SyntaxError, RecursionError, MemoryError, ValueError, ToolError):
     return None
 

@@ -7,11 +7,11 @@
   yes, note
   wait
 
-The agent sees what the user does, one event a turn, and not what it needs. A
-need follows from the last two events, by habits that all users share; an offer
-is accepted if it names the need of that turn. After Proactive Agent (arXiv
-2410.12361), whose events and labels are people's: those here are generated,
-so that the chance of every need is known.
+The agent sees the user's actions, one event per turn, but not its needs. A need
+follows from the last two events, by habits that all users share; an offer is
+accepted if it names the need of that turn. After Proactive Agent (arXiv
+2410.12361), whose events and labels come from people; here they are generated,
+so the probability of every need is known.
 """
 
 import dataclasses
@@ -36,7 +36,7 @@ RULES = (
   f' now, such as "{OFFER} sort", or say "{WAIT}". Offers that it does not need'
   ' disturb it.'
 )
-NOBODY = -1  # in place of a need or an offer: none
+NONE = -1  # in place of a need or an offer: none
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,33 +72,33 @@ class EventStream:
     return task_sampling.name('event_stream', self)
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
-    """What the optimal policy does; see `EnvFamily`.
+    """Yields tasks demonstrated by the optimal policy; see `EnvFamily`.
 
-    Needs come by chance, so that a demonstration can be refused or miss one.
+    Needs are random, so a demonstrated offer can be refused or a need missed.
     """
     return task_sampling.drawn(self._draw, self._solve, split, count, seed)
 
   def expert_value(self, task: Mapping[str, Any]) -> float:
-    """Expected reward of the optimal policy, given the events; exact.
+    """Returns the optimal policy's exact expected reward, given the events.
 
       V = (1/T) Σₜ max(0, maxₖ gain(pₜₖ)),  gain(p) = p - c (1 - p)
 
-    for p the chance of need k and c the disturbance: what the agent does
-    changes neither events nor needs, and an answer tells nothing of later ones.
+    with p the probability of need k and c the disturbance: the agent changes
+    neither events nor needs, and answers carry no information about later ones.
     """
     gains = [self.gains(task['events'], t) for t in range(self.turns)]
     return sum(max(0.0, float(x.max())) for x in gains) / self.turns
 
   def gains(self, events: Sequence[int], turn: int) -> np.ndarray:
-    """Expected reward, times the turns, of offering each need: [needs]."""
+    """Returns turns × expected reward of offering each need: [needs]."""
     before = events[turn - 1] if turn else self.events
     p = habits(self)[before, events[turn]]
     return p - self.disturbance * (1 - p)
 
   def best_offer(self, events: Sequence[int], turn: int) -> int:
-    """The optimal policy's: a need, or `NOBODY` where waiting is as good."""
+    """Returns the optimal offer, `NONE` where waiting is at least as good."""
     gains = self.gains(events, turn)
-    return int(gains.argmax()) if gains.max() > 0 else NOBODY
+    return int(gains.argmax()) if gains.max() > 0 else NONE
 
   def env(self) -> 'EventStreamEnv':
     return EventStreamEnv(self)
@@ -110,7 +110,7 @@ class EventStream:
     needs = (rng.random((self.turns, 1)) > chances.cumsum(1)).sum(1)
     return {
       'events': events,
-      'needs': [NOBODY if k == self.needs else int(k) for k in needs],
+      'needs': [NONE if k == self.needs else int(k) for k in needs],
     }
 
   def _solve(self, task: dict[str, Any]) -> tuple[dict, tuple[str, ...]]:
@@ -120,10 +120,10 @@ class EventStream:
 
 @functools.lru_cache(maxsize=16)
 def habits(family: EventStream) -> np.ndarray:
-  """Chance of each need after two events: [events + 1, events, needs] f64.
+  """Draws p(need | two events): [events + 1, events, needs] f64.
 
-  The last row is that of streams that begin. A pair makes one need likely, or
-  all of them equally unlikely.
+  The last row is for the start of a stream. A pair of events makes one need
+  likely, or all of them equally unlikely.
   """
   rng = np.random.default_rng([family.table, 1])
   shape = family.events + 1, family.events
@@ -135,21 +135,21 @@ def habits(family: EventStream) -> np.ndarray:
 
 
 def write(offer: int) -> str:
-  """The message of an offer."""
-  return WAIT if offer == NOBODY else f'{OFFER} {NEEDS[offer]}'
+  """Renders an offer as a message."""
+  return WAIT if offer == NONE else f'{OFFER} {NEEDS[offer]}'
 
 
 def read(message: str, needs: int) -> int | None:
-  """The offer of a message, `NOBODY` for waiting; None for neither or both."""
+  """Parses an offer, `NONE` for waiting; None for neither or both."""
   words = re.findall(r'[a-z]+', spoken(message).lower())
   named = [k for k in range(needs) if NEEDS[k] in words]
   if OFFER in words and len(named) == 1 and WAIT not in words:
     return named[0]
-  return NOBODY if WAIT in words and not named and OFFER not in words else None
+  return NONE if WAIT in words and not named and OFFER not in words else None
 
 
 def f1(offered: float, accepted: float, needed: float) -> float:
-  """2 accepted / (offered + needed): harmonic mean of precision and recall.
+  """Returns F₁ = 2 accepted / (offered + needed).
 
   1 where nothing was needed and nothing offered.
   """
@@ -158,11 +158,11 @@ def f1(offered: float, accepted: float, needed: float) -> float:
 
 
 class EventStreamEnv:
-  """A message that is neither an offer nor waiting is taken as waiting.
+  """Environment that takes any message but an offer as waiting.
 
-  An accepted offer is rewarded by 1/turns, a refused one costs disturbance /
-  turns. The score is the F₁ of the offers. `progress` is the expected reward of
-  what was done less that of the optimal policy, so at most 0. See `HostEnv`.
+  An accepted offer earns 1 / turns, a refused one costs disturbance / turns.
+  The score is the F₁ of the offers. `progress` is the expected reward of the
+  action minus the optimal policy's, so at most 0. See `HostEnv`.
   """
 
   def __init__(self, family: EventStream):
@@ -178,14 +178,14 @@ class EventStreamEnv:
     family, t = self._family, self._turn
     events, need = self._task['events'], self._task['needs'][t]
     meant = read(message, family.needs)
-    offer = NOBODY if meant is None else meant
-    offered, accepted = offer != NOBODY, offer == need != NOBODY
+    offer = NONE if meant is None else meant
+    offered, accepted = offer != NONE, offer == need != NONE
     gains = [*family.gains(events, t), 0.0]  # the last: of waiting
-    self._counts += offered, accepted, need != NOBODY
+    self._counts += offered, accepted, need != NONE
     self._turn += 1
     done = self._turn == family.turns
     answer = LOST if meant is None else 'yes' if accepted else 'no'
-    reply = [] if meant == NOBODY else [answer]
+    reply = [] if meant == NONE else [answer]
     following = [] if done else [EVENTS[events[self._turn]]]
     progress = float(gains[offer] - max(gains)) / family.turns
     return Step(
@@ -197,7 +197,7 @@ class EventStreamEnv:
       info={
         'offered': float(offered),
         'accepted': float(accepted),
-        'needed': float(need != NOBODY),
+        'needed': float(need != NONE),
         'progress': progress,
       },
     )
@@ -207,7 +207,7 @@ class EventStreamEnv:
 
 
 def _taught(family: EventStream) -> str:
-  """The habits as text, a line for each pair that makes a need likely."""
+  """Renders the habits, one line per pair that makes a need likely."""
   chance, lines = habits(family), []
   for before, event in np.ndindex(chance.shape[:2]):
     kind = int(chance[before, event].argmax())

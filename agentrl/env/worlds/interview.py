@@ -1,6 +1,6 @@
-"""Interview: find out which number a user has chosen, by asking it.
+"""Interview: find the number a user has chosen by asking questions.
 
-The user is a service; by default a function that tells the truth. Texts are
+The user is a service, by default a function that tells the truth. Texts are
 short enough for a model whose tokens are characters:
 
   3 8 15 21
@@ -31,8 +31,8 @@ RULES = (
   f' {tool_env.answer_message("...")}.'
 )
 CHOSEN = (
-  'You have chosen the number {secret}. Tell it to nobody; answer every'
-  ' question about it by yes or no.'
+  'You have chosen the number {secret}. Keep it secret, and answer every'
+  ' question about it with yes or no.'
 )
 _CHOSEN = re.compile(r'You have chosen the number (\d+)\.')
 _QUESTION = re.compile(
@@ -43,7 +43,7 @@ _TURNED = {'yes': 'no', 'no': 'yes'}
 
 @dataclasses.dataclass(frozen=True)
 class Interview:
-  """A task is some numbers in their order, and which of them is chosen."""
+  """A task is an ascending list of numbers, one of them chosen."""
 
   numbers: Annotated[int, domain.Whole(2, most='largest')] = 8  # to choose from
   largest: Annotated[int, domain.Whole(2)] = 99  # number
@@ -59,13 +59,10 @@ class Interview:
   def __post_init__(self):
     if not 2 <= self.numbers <= self.largest:
       raise ValueError(
-        f'numbers={self.numbers} cannot be chosen from 1 to'
-        f' largest={self.largest}; use at least 2, say 8 of 99'
+        f'numbers must be from 2 to largest={self.largest}, got {self.numbers}'
       )
     if not 0 <= self.noise <= 0.5:
-      raise ValueError(
-        f'noise={self.noise} is not in [0, 0.5]; at 0.5 answers say nothing'
-      )
+      raise ValueError(f'noise must be in [0, 0.5], got {self.noise}')
 
   @property
   def system(self) -> str:
@@ -75,7 +72,7 @@ class Interview:
     return task_sampling.name('interview', self)
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
-    """Halves what is left, then answers; see `EnvFamily`."""
+    """Yields tasks demonstrated by bisection; see `EnvFamily`."""
     return task_sampling.drawn(self._draw, _solve, split, count, seed)
 
   def served(self, services: Mapping[str, Service]) -> base.EnvFamily:
@@ -87,7 +84,7 @@ class Interview:
     raise base.missing_services(self)
 
   def _draw(self, rng: np.random.Generator) -> list:
-    """The numbers and the chosen one."""
+    """Draws the numbers and the chosen one."""
     some = 1 + rng.choice(self.largest, self.numbers, replace=False)
     return [sorted(some.tolist()), int(rng.choice(some))]
 
@@ -99,7 +96,7 @@ def _solve(made: list) -> tuple[dict[str, Any], tuple[str, ...]]:
 
 
 def halves(numbers: Sequence[int], secret: int) -> list[str]:
-  """⌈log₂ n⌉ questions at most, after which one of n numbers is left."""
+  """Bisects n numbers with at most ⌈log₂ n⌉ questions."""
   left, questions = sorted(numbers), []
   while len(left) > 1:
     middle = left[len(left) // 2]
@@ -109,7 +106,7 @@ def halves(numbers: Sequence[int], secret: int) -> list[str]:
 
 
 class InterviewEnv:
-  """Every message that is no answer is a question; see `HostEnv`."""
+  """Passes every message but an answer to the user; see `HostEnv`."""
 
   def __init__(self, user: Service, noise: float):
     self._user, self._noise = user, noise
@@ -140,14 +137,14 @@ class InterviewEnv:
 
 
 def truthful(messages: Sequence[Message], *, seed: int) -> str:
-  """The truthful user. It understands:
+  """Answers truthfully as the user. It understands:
 
   below 15? / above 15? / 15? / is it 15?
   """
   del seed  # nothing is random
   chosen = _CHOSEN.search(messages[0].content)
   if not chosen:
-    raise ServiceFault('the user was not given its number')
+    raise ServiceFault('the user must be told its number')
   question = _QUESTION.fullmatch(messages[-1].content.strip())
   if not question:
     return 'Ask yes or no.'

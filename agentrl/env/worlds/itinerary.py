@@ -82,13 +82,12 @@ class Itinerary:
     domain.check_fields(self)
     if self.flawed and not self.feedback:
       raise ValueError(
-        f'flawed={self.flawed} has no effect without feedback; set'
-        ' feedback=True, or flawed=0.0'
+        f'flawed must be 0.0 without feedback, got {self.flawed}; or set'
+        ' feedback=True'
       )
     if self.demonstrate == 'refined' and self.tries < 2:
       raise ValueError(
-        "demonstrate='refined' shows two plans, which takes tries=2 or more;"
-        f' tries={self.tries}'
+        f"tries must be at least 2 with demonstrate='refined', got {self.tries}"
       )
 
   @property
@@ -99,10 +98,10 @@ class Itinerary:
     return task_sampling.name('itinerary', self)
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
-    """The cheapest plan that breaks nothing; see `EnvFamily`.
+    """Yields tasks demonstrated by the cheapest valid plan; see `EnvFamily`.
 
     A training task that states broken rules is demonstrated by a plan that
-    breaks these: what a planner that does not look wrote, and its feedback.
+    breaks exactly these: a careless planner's attempt with its feedback.
     """
     flawed = self.flawed if split == 'train' else 0.0
     return task_sampling.drawn(
@@ -110,12 +109,12 @@ class Itinerary:
     )
 
   def expert_value(self, task: Mapping[str, Any]) -> float:
-    """That of the optimal policy, which tries all plans: 1."""
+    """Returns 1, the value of the optimal policy, which tries all plans."""
     del task
     return 1.0
 
   def random_value(self, task: Mapping[str, Any]) -> float:
-    """Score of a plan that is drawn uniformly; exact."""
+    """Returns the exact score of a uniformly drawn plan."""
     plans = list(all_plans(task))
     right = sum(broken(task, x) == tuple(task['broken']) for x in plans)
     return right / len(plans)
@@ -124,7 +123,7 @@ class Itinerary:
     return ItineraryEnv(self)
 
   def _draw(self, rng: np.random.Generator, flawed: float) -> dict | None:
-    """Places around a seed plan, which keeps to the rules made from it."""
+    """Draws places around a seed plan that satisfies the derived rules."""
     kind = rng.integers(self.kinds, size=self.places)
     price = rng.integers(1, _DEAREST + 1, self.places)
     position = rng.integers(_FARTHEST + 1, size=self.places)
@@ -161,18 +160,18 @@ class Itinerary:
 
 
 def all_plans(task: Mapping[str, Any]) -> Iterator[Plan]:
-  """Every sequence of places, with repetitions."""
+  """Yields every sequence of places, with repetitions."""
   places = range(len(task['price']))
   return itertools.product(places, repeat=task['days'])
 
 
 def cost(task: Mapping[str, Any], plan: Sequence[int]) -> int:
-  """Sum of the prices, one for each day."""
+  """Sums the prices, one for each day."""
   return sum(task['price'][i] for i in plan)
 
 
 def broken(task: Mapping[str, Any], plan: Sequence[int]) -> tuple[str, ...]:
-  """The rules that a plan breaks, in the order of `RULES`."""
+  """Returns the rules that a plan breaks, in the order of `RULES`."""
   at = [task['position'][i] for i in plan]
   met = {
     'distinct': len(set(plan)) == len(plan),
@@ -186,18 +185,18 @@ def broken(task: Mapping[str, Any], plan: Sequence[int]) -> tuple[str, ...]:
 
 
 def cheapest(task: Mapping[str, Any]) -> Plan:
-  """The expert's plan: of least cost, the first of several, nothing broken."""
+  """Returns the expert's plan: the first valid plan of least cost."""
   fit = (plan for plan in all_plans(task) if not broken(task, plan))
   return min(fit, key=lambda plan: (cost(task, plan), plan))
 
 
 def write(plan: Sequence[int]) -> str:
-  """The message of a plan."""
+  """Renders a plan as a message."""
   return ' '.join(NAMES[i] for i in plan)
 
 
 def read(message: str, task: Mapping[str, Any]) -> Plan | None:
-  """The plan of a message; None if it does not name a place for each day."""
+  """Parses a plan; None unless it names a place for each day."""
   names = re.findall(r'\b[A-Z]\b', spoken(message))
   listed = NAMES[: len(task['price'])]
   if len(names) != task['days'] or not set(names) <= set(listed):
@@ -206,7 +205,7 @@ def read(message: str, task: Mapping[str, Any]) -> Plan | None:
 
 
 def describe(task: Mapping[str, Any], feedback: bool) -> str:
-  """The first observation."""
+  """Renders the first observation."""
   see = f', see {" ".join(task["see"])}' if task['see'] else ''
   rows = zip(NAMES, task['kind'], task['price'], task['position'], strict=False)
   lines = [
@@ -219,18 +218,17 @@ def describe(task: Mapping[str, Any], feedback: bool) -> str:
 
 
 def faults(rules: Sequence[str]) -> str:
-  """Feedback on a plan as text."""
+  """Renders the feedback on a plan."""
   return f'broken: {" ".join(rules) or NOTHING}'
 
 
 class ItineraryEnv:
-  """A plan that breaks other rules than stated may be tried again.
+  """Allows another try while a plan breaks other rules than stated.
 
-  Every message is a try. The score, which is the reward, is 1 if the last plan
-  breaks exactly the rules that the task states: none but in training tasks of
-  a family with `flawed`. Columns are 1 for a rule that is kept, their mean is
-  `pass_rate`, and `progress` by how much it rose; `mistake` is 1 for a plan of
-  score 0. See `HostEnv`.
+  Every message is a try. Score and reward are 1 if the last plan breaks exactly
+  the rules that the task states; a task states none unless the family is
+  `flawed`. Columns are 1 for a rule that is kept, `pass_rate` is their mean and
+  `progress` its increase; `mistake` is 1 for a plan of score 0. See `HostEnv`.
   """
 
   def __init__(self, family: Itinerary):

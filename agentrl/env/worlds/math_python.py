@@ -7,7 +7,7 @@
   </result>
   <answer>4</answer>
 
-The questions are made from templates, or a file of the user's.
+Questions come from templates or from a file of the user's.
 """
 
 import dataclasses
@@ -33,11 +33,11 @@ _SMALL = 30  # a, b and c are in 2.._SMALL
 
 
 class Template(NamedTuple):
-  """A question about n, the large number, and a, b, c, small ones."""
+  """Question template over a large number n and small numbers a, b, c."""
 
   question: str
   code: str  # prints the answer
-  answer: Callable[[int, int, int, int], int]  # of n, a, b, c; another way
+  answer: Callable[..., int]  # of n, a, b, c by name; another way
 
 
 TEMPLATES = (
@@ -80,7 +80,7 @@ TEMPLATES = (
 
 
 def primes(n: int) -> list[int]:
-  """Primes below n, by the sieve of Eratosthenes."""
+  """Lists primes below n by the sieve of Eratosthenes."""
   is_prime = np.ones(n, bool)
   is_prime[:2] = False
   for k in range(2, math.isqrt(n) + 1):
@@ -89,7 +89,7 @@ def primes(n: int) -> list[int]:
 
 
 def divisors(n: int) -> int:
-  """Number of divisors: Π (e + 1) over the exponents of the primes of n."""
+  """Counts divisors: Π (e + 1) over the prime exponents of n."""
   count, prime = 1, 2
   while n > 1:
     exponent = 0
@@ -100,7 +100,7 @@ def divisors(n: int) -> int:
 
 
 def digits(n: int) -> int:
-  """The sum of the decimal digits."""
+  """Sums the decimal digits."""
   total = 0
   while n:
     n, digit = divmod(n, 10)
@@ -110,7 +110,7 @@ def digits(n: int) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class MathPython:
-  """A task is a question and its number."""
+  """A task is a question and its numeric answer."""
 
   path: domain.Place = (
     ''  # a file of questions, see EXAMPLE; '': made from templates
@@ -126,9 +126,9 @@ class MathPython:
 
   def __post_init__(self):
     if not 100 <= self.size <= 5000:
-      raise ValueError(f'size={self.size} is not in 100..5000; use 1000')
+      raise ValueError(f'size must be from 100 to 5000, got {self.size}')
     if not self.seconds > 0:
-      raise ValueError(f'seconds={self.seconds} lets nothing run; use 10')
+      raise ValueError(f'seconds must be above 0, got {self.seconds}')
     format_of(self.format)
 
   @property
@@ -139,9 +139,9 @@ class MathPython:
     return task_sampling.name('math_python', self, self.path)
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
-    """Runs a program, then answers; see `EnvFamily`.
+    """Yields tasks demonstrated by a program and its answer; see `EnvFamily`.
 
-    Questions from a file come without demonstrations.
+    Questions from a file have no demonstrations.
     """
     if not self.path:
       return task_sampling.drawn(self._draw, self._solve, split, count, seed)
@@ -199,6 +199,6 @@ _TOOL = tool_env.ToolDescription(Python.name, _ABOUT, Python.schema)
 def _task(line: Mapping[str, Any]) -> HostTask:
   question, answer = line['question'], str(line['answer'])
   if not isinstance(question, str) or grading.number(answer) is None:
-    raise ValueError('the answer is no number')
+    raise ValueError('the answer must be a number')
   task = {'question': question, 'answer': answer}
   return HostTask(task, (), task_sampling.key(grading.squad_words(question)))

@@ -82,7 +82,10 @@ class TableQuestions:
 
   columns: ClassVar[tuple[str, ...]] = (
     *tool_env.COLUMNS,
-    *('rule', 'covered', 'f1', 'progress'),
+    'rule',
+    'covered',
+    'f1',
+    'progress',
   )
   worker: ClassVar[str] = 'process'
 

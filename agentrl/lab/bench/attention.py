@@ -55,9 +55,14 @@ def _runs(name: str, size: SamplingBenchSize) -> bool:
   if name == 'xla':
     return size.tokens <= 1024  # all scores are held
   shape = size.shape
-  how = shape.head_dim, shape.dtype, shape.score_cap
   here = DEVICES[name] == jax.default_backend()
-  return here and attention_kernels.choose(name, size.tokens, *how) == name
+  return (
+    here
+    and attention_kernels.choose(
+      name, size.tokens, shape.head_dim, shape.dtype, shape.score_cap
+    )
+    == name
+  )
 
 
 def _example(size: SamplingBenchSize):

@@ -1,4 +1,4 @@
-"""The numbers of runs as curves: read, cut at stages, smoothed, thinned."""
+"""Metrics of runs as curves: read, split by stage, smoothed, thinned."""
 
 import json
 import math
@@ -28,7 +28,7 @@ COLUMNS = 300  # of a picture: more points than two in each are not seen
 
 
 class RunCurves(NamedTuple):
-  """A run, as its folder holds it."""
+  """Run as read from its folder."""
 
   name: str
   rows: Sequence[Mapping[str, Any]]
@@ -37,7 +37,7 @@ class RunCurves(NamedTuple):
 
 
 class Piece(NamedTuple):
-  """A metric within one stage: f64[n] each; NaN where it was not finite."""
+  """Metric within one stage: f64[n] each; NaN where not finite."""
 
   phase: str
   x: np.ndarray
@@ -45,15 +45,15 @@ class Piece(NamedTuple):
 
 
 def read(paths: Sequence[str]) -> list[RunCurves]:
-  """The runs, as far as each has come.
+  """Reads the runs, finished or not.
 
   Raises:
-    ValueError: a folder that is no run, or is given twice, named.
+    ValueError: a folder is not a run, or is given twice.
   """
   real = [os.path.realpath(path) for path in paths]
   for path, where in zip(paths, real, strict=True):
     if real.count(where) > 1:
-      raise ValueError(f'{path} is given twice; name every run once')
+      raise ValueError(f'each run must be given once, got {path} twice')
   runs = []
   for name, path in zip(names(real), paths, strict=True):
     # One that has just begun has only its config.
@@ -67,7 +67,7 @@ def read(paths: Sequence[str]) -> list[RunCurves]:
 
 
 def names(paths: Sequence[str]) -> list[str]:
-  """The shortest ends of the paths that tell them apart."""
+  """Returns the shortest distinct suffixes of the paths."""
   parts = [path.strip('/').split('/') for path in paths]
   for n in range(1, max(map(len, parts)) + 1):
     ends = ['/'.join(part[-n:]) for part in parts]
@@ -77,9 +77,9 @@ def names(paths: Sequence[str]) -> list[str]:
 
 
 def arms(runs: Sequence[RunCurves]) -> dict[str, list[RunCurves]]:
-  """The runs by config: those that differ in their seed only are one arm.
+  """Groups runs into arms: runs that differ only in their seed.
 
-  An arm is called by its method, and by what differs where two arms have one.
+  An arm is named by its method, plus its differences if the method repeats.
   """
   alike: list[list[RunCurves]] = []
   for run in runs:
@@ -93,7 +93,7 @@ def arms(runs: Sequence[RunCurves]) -> dict[str, list[RunCurves]]:
 
 
 def differences(one: RunCurves, other: RunCurves) -> dict[str, tuple]:
-  """{field: its two values} of what makes runs different experiments."""
+  """Returns {field: two values} that make runs different experiments."""
   return {
     name: (old, new)
     for name, old, new in workdir.differences(one.config, other.config)
@@ -115,9 +115,9 @@ def _arm_name(run: RunCurves, alike: Sequence[Sequence[RunCurves]]) -> str:
 
 
 def mean(name: str, runs: Sequence[RunCurves]) -> RunCurves:
-  """The mean of several runs of one config, as a run: of rows that all have.
+  """Averages runs of one config over the rows that all have.
 
-  The interval of its success is Student's over the runs, 95%.
+  The interval of success is Student's 95% over the runs.
   """
   tables = [{(row['step'], row['phase']): row for row in r.rows} for r in runs]
   rows = []
@@ -134,17 +134,16 @@ def mean(name: str, runs: Sequence[RunCurves]) -> RunCurves:
 
 
 def every_metric(runs: Sequence[RunCurves]) -> list[str]:
-  """The names of all numbers of all runs, in order of the alphabet."""
+  """Lists the metrics of all runs alphabetically."""
   names = {name for run in runs for row in run.rows for name in row}
   return sorted(names - {*FACTS, 'stage'})
 
 
 def pieces(run: RunCurves, name: str, x: str = 'step') -> list[Piece]:
-  """The metric by stage; a run's evaluations are one piece.
+  """Splits a metric by stage; a run's evaluations form one piece.
 
-  Supervised and RL steps measure different things under one name, so that no
-  line and no mean goes from one to the other. An evaluation is on the clock
-  where it was written.
+  Supervised and RL steps measure different things under one name, so lines and
+  means do not cross stages. Evaluations are placed at the time of writing.
   """
   out: dict[str, list[tuple[float, float]]] = {}
   for row in run.rows:
@@ -155,7 +154,7 @@ def pieces(run: RunCurves, name: str, x: str = 'step') -> list[Piece]:
 
 
 def begin_of_rl(run: RunCurves, x: str = 'step') -> float | None:
-  """Returns where the stage before RL ended, if there was one."""
+  """Returns where the stage before RL ended, if any."""
   phases = [row['phase'] for row in run.rows]
   if 'sft' not in phases or 'rl' not in phases:
     return None
@@ -163,28 +162,28 @@ def begin_of_rl(run: RunCurves, x: str = 'step') -> float | None:
 
 
 def progress(run: RunCurves) -> tuple[int, int]:
-  """Steps that a run has done, and those it is to do."""
+  """Returns the steps that a run has done, and its total."""
   c, steps = run.config, sum(row['phase'] != 'eval' for row in run.rows)
   return steps, sum(plan.steps for plan in stages.plans(c))
 
 
 def window(runs: Sequence[RunCurves], width: int = 0) -> int:
-  """Steps of a mean: `width`, or a twentieth of the longest run's."""
+  """Returns the smoothing window: `width`, or 1/20 of the longest run."""
   if width < 0:
-    raise ValueError(f'--smooth={width} is no number of steps; give 1 or more')
+    raise ValueError(f'--smooth must be at least 1 step, got {width}')
   steps = [sum(row['phase'] != 'eval' for row in run.rows) for run in runs]
   return width or max(1, max(steps) // 20)
 
 
 def smooth(piece: Piece, steps: int) -> Piece:
-  """Means of the last `steps` finite values of the piece."""
+  """Averages the last `steps` finite values of the piece."""
   there = np.isfinite(piece.y)
   y = run_summary.running_mean(piece.y[there], steps)
   return Piece(piece.phase, piece.x[there], y)
 
 
 def strokes(piece: Piece) -> Iterator[np.ndarray]:
-  """The piece without its gaps, as lines through points f64[n, 2]."""
+  """Splits the piece at gaps into lines through points f64[n, 2]."""
   points = np.stack([piece.x, piece.y], axis=1)
   gaps = np.flatnonzero(~np.isfinite(piece.y))
   for part in np.split(points, gaps):
@@ -194,7 +193,7 @@ def strokes(piece: Piece) -> Iterator[np.ndarray]:
 
 
 def thin(points: np.ndarray, columns: int = COLUMNS) -> np.ndarray:
-  """At most the lowest and the highest point of every column, in order."""
+  """Keeps at most the lowest and highest point of every column, in order."""
   if len(points) <= 2 * columns:
     return points
   x, y = points.T

@@ -1,4 +1,4 @@
-"""A comparison's figures: success over steps, score over learning rate."""
+"""Figures of a comparison: success by step, score by learning rate."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ _APART = 55  # what two labels of rates need
 
 
 def points(curve: Mapping | None, *names: str) -> list[tuple[float, ...]]:
-  """(x, ...) of a curve where all of them are there."""
+  """Returns the points (x, ...) of a curve that have all values."""
   columns = [(curve or {}).get(name, ()) for name in ('x', *names)]
   rows = zip(*columns, strict=False)
   return [row for row in rows if all(map(numbers_lib.is_number, row))]
@@ -24,7 +24,7 @@ def points(curve: Mapping | None, *names: str) -> list[tuple[float, ...]]:
 def curves(
   arms: Sequence[tuple[Look, Mapping | None]], x_label: str
 ) -> Markup | None:
-  """Success over x: means, bands within [0, 1]; None if there is no point."""
+  """Plots success over x with bands in [0, 1]; None without a point."""
   arms = [(look, c) for look, c in arms if points(c, 'mean')]
   if not arms:
     return None
@@ -33,8 +33,9 @@ def curves(
   for look, c in arms:
     rows = points(c, 'low', 'high')
     if len(rows) > 1:
-      x, low, high = zip(*rows, strict=True)
-      low, high = [max(v, 0.0) for v in low], [min(v, 1.0) for v in high]
+      x = [row[0] for row in rows]
+      low = [max(row[1], 0.0) for row in rows]
+      high = [min(row[2], 1.0) for row in rows]
       svg.band(on, x, low, high, look)
       heights += [*low, *high]
   for look, c in arms:
@@ -54,7 +55,7 @@ def curves(
 
 
 def tenths(values: Sequence[float]) -> tuple[float, float]:
-  """The tenths of [0, 1] around the values: slow learning is to be seen too."""
+  """Rounds the range of values to tenths, so slow learning stays visible."""
   low = math.floor(10 * max(min(values), 0.0) + 1e-9) / 10
   high = math.ceil(10 * min(max(values), 1.0) - 1e-9) / 10
   return min(low, 0.9), max(high, min(low, 0.9) + 0.1)
@@ -62,10 +63,10 @@ def tenths(values: Sequence[float]) -> tuple[float, float]:
 
 @svg.in_style()
 def grid(one: Mapping, look: Look, span: tuple[float, float]) -> Markup:
-  """Score over learning rate, logarithmic: a dot a seed, a line of means.
+  """Plots score over log learning rate: a dot per seed, a line of means.
 
-  The chosen rate is a vertical line with a ring at its mean. Rates are named
-  at the ends, and the chosen one where there is room between them.
+  The chosen rate is a vertical line with a ring at its mean. The outermost
+  rates are labelled, and the chosen one if there is room.
   """
   figure, on = svg.axes((230, 126), (16, 214, 12, 100))
   rates = [rate for rate, _ in one['grid']]
@@ -79,8 +80,10 @@ def grid(one: Mapping, look: Look, span: tuple[float, float]) -> Markup:
     svg.line(on, list(means.items()), look._replace(part=''), lw=1.6, marker='')
   if best in means:
     on.axvline(best, color=rule, linewidth=1.4, zorder=0)
-    ring = dict(mfc='none', mec=svg.VARIABLE['ink'], mew=1.4)
-    on.plot(best, means[best], 'o', ms=16, **ring, clip_on=False)
+    ink = svg.VARIABLE['ink']
+    on.plot(
+      best, means[best], 'o', ms=16, mfc='none', mec=ink, mew=1.4, clip_on=False
+    )
   on.axhline(span[0], color=rule, linewidth=1, clip_on=False)
   at = {r: on.transData.transform((r, 0))[0] for r in rates}
   ends = {rates[0], rates[-1]}
@@ -94,7 +97,7 @@ def grid(one: Mapping, look: Look, span: tuple[float, float]) -> Markup:
 
 
 def scores(one: Mapping) -> list[tuple[float, float]]:
-  """(rate, score) of each seed that has a score."""
+  """Lists (rate, score) of each seed that has a score."""
   return [
     (rate, score)
     for rate, scores in one.get('grid', ())
@@ -104,7 +107,7 @@ def scores(one: Mapping) -> list[tuple[float, float]]:
 
 
 def mean_scores(one: Mapping) -> dict[float, float | None]:
-  """rate -> mean score of the seeds that have one."""
+  """Returns rate -> mean score of the seeds that have one."""
   by_rate = {rate: [] for rate, _ in one.get('grid', ())}
   for rate, score in scores(one):
     by_rate[rate].append(score)

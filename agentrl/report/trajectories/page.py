@@ -1,9 +1,8 @@
-"""Trajectory viewer: lists, the page, one file.
+"""Trajectory viewer: lists, the page, and a standalone file.
 
-Trajectories are not to be trusted: models and environments wrote them. They
-travel as JSON, the page inserts them as text, and its Content-Security-Policy
-names its own script and style by their hashes, so nothing else can run or be
-loaded.
+Trajectories are untrusted: models and environments wrote them. They travel as
+JSON, the page inserts them as text, and its Content-Security-Policy allows only
+its own script and style by hash, so nothing else can run or be loaded.
 """
 
 import base64
@@ -38,12 +37,12 @@ _BASE = _PARTS.parent.parent / 'templates' / 'base.css'
 
 
 def query(words: Mapping[str, str]) -> dict[str, Any]:
-  """Parses and checks the filters of a list; empty words are none.
+  """Parses and checks the filters of a list; empty ones are ignored.
 
   Raises:
-    ValueError: an unknown name or value, named.
+    ValueError: an unknown name or value.
   """
-  out = {}
+  out: dict[str, Any] = {}
   for name, word in words.items():
     if not word:
       continue
@@ -52,16 +51,14 @@ def query(words: Mapping[str, str]) -> dict[str, Any]:
     elif name in NUMBERS and word.lstrip('-').isdecimal() and len(word) < 10:
       out[name] = int(word)
     else:
-      expected = CHOICES.get(name) or (*CHOICES, *NUMBERS)
-      expected = 'a whole number' if name in NUMBERS else f'one of {expected}'
-      raise ValueError(
-        f'{name}={word} is no filter of trajectories: {expected}'
-      )
+      choices = CHOICES.get(name) or (*CHOICES, *NUMBERS)
+      expected = 'a whole number' if name in NUMBERS else f'one of {choices}'
+      raise ValueError(f'filter {name} must be {expected}, got {word}')
   return out
 
 
 def matching(heads: np.ndarray, filters: Mapping[str, Any]) -> np.ndarray:
-  """Numbers of the trajectories that fit, in the order asked for: [m]."""
+  """Returns the numbers of matching trajectories, sorted as asked: [m]."""
   fits = np.ones(len(heads), bool)
   for name, words in (('phase', trajectories.PHASES), ('status', STATUSES)):
     if name in filters:
@@ -88,7 +85,7 @@ def listed(log: trajectories.Log, filters: Mapping[str, Any]) -> dict[str, Any]:
     'total': len(log),
     'found': len(index),
     'size': PAGE,
-    'rows': rows(log.heads, index[first : first + PAGE]),
+    'rows': rows(log.heads, index[first : first + PAGE].tolist()),
     'phases': [trajectories.PHASES[i] for i in np.unique(log.heads['phase'])],
     'statuses': [STATUSES[i] for i in np.unique(log.heads['status'])],
     'steps': [int(steps.min()), int(steps.max())] if len(log) else [0, 0],
@@ -96,10 +93,10 @@ def listed(log: trajectories.Log, filters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rows(heads: np.ndarray, index: Sequence[int]) -> list[dict[str, Any]]:
-  """Rows of the list of trajectories."""
+  """Builds rows of the list of trajectories."""
   out = []
   for i in index:
-    row = {name: heads[name][i].item() for name in shards.FACTS.names}
+    row = {name: heads[name][i].item() for name in shards.FACT_NAMES}
     row['phase'] = trajectories.PHASES[row['phase']]
     row['status'] = STATUSES[row['status']]
     out.append({'i': int(i), **row})
@@ -109,12 +106,12 @@ def rows(heads: np.ndarray, index: Sequence[int]) -> list[dict[str, Any]]:
 def some(
   log: trajectories.Log, index: Sequence[int], room: int | None = None
 ) -> bytes:
-  """Whole trajectories, each once; of a damaged one what is wrong with it.
+  """Joins whole trajectories, each once; damaged ones give their error.
 
   Their JSON is not parsed: as objects it would be ten times as large.
 
   Args:
-    room: bytes that they may have together; those beyond are told to be so
+    room: bytes in total; trajectories beyond it are marked as too large
   """
   parts, left = [], room
   for i in dict.fromkeys(map(int, index)):
@@ -129,11 +126,11 @@ def some(
 
 
 def page(name: str, data: Mapping[str, Any] | None = None) -> tuple[str, str]:
-  """The page and its Content-Security-Policy.
+  """Builds the page and its Content-Security-Policy.
 
   Args:
     name: of the run
-    data: what it shows, if no server gives it
+    data: shown by a standalone page; None: loaded from the server
   """
   parts = {
     kind: (_PARTS / f'page.{kind}').read_text(encoding='utf-8')
@@ -166,11 +163,10 @@ def _hash(text: str) -> str:
 
 def save(log: trajectories.Log, name: str, out: str, filters, most: int) -> int:
   """Writes one file with the first `most` that fit; returns how many."""
-  index = matching(log.heads, filters)[:most]
-  if not len(index):
+  index = matching(log.heads, filters)[:most].tolist()
+  if not index:
     raise ValueError(
-      f'no trajectory of {name} fits; --only has to leave some of its'
-      f' {len(log)}'
+      f'--only must match at least one of the {len(log)} trajectories of {name}'
     )
   records = json.loads(some(log, index))
   text, _ = page(name, {'rows': rows(log.heads, index), 'some': records})

@@ -70,12 +70,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
     elif url.path in ('/list', '/some'):
       with self.server.few:
         try:
-          answer = 200, 'application/json', self.server.look(url.path, words)
+          listing = self.server.look(url.path, words)
         except ValueError as error:
-          answer = 400, 'text/plain', str(error)
-        self._answer(*answer)
+          self._answer(400, 'text/plain', str(error))
+        else:
+          self._answer(200, 'application/json', listing)
     else:
-      self._answer(404, 'text/plain', 'there is nothing of this name')
+      self._answer(404, 'text/plain', 'unknown path')
 
   def _answer(self, code: int, kind: str, data: str | bytes) -> None:
     data = data.encode() if isinstance(data, str) else data

@@ -1,11 +1,11 @@
 """Continuous-batching scheduler: assigns conversations to KV-cache slots.
 
 A sequence is a conversation that requests one message after another. Its
-context is compared with the tokens cached in slots, and only what differs is
-prefilled: a next turn costs its new tokens, the members of a group share their
-prompt, a fork shares its past, and an evicted sequence is rebuilt, all by the
-same rule. With no free slot left, sequences that wait for their environment are
-evicted. Host side only: engine.py does the copies between slots.
+context is compared with the tokens cached in slots, and only the difference is
+prefilled: one rule covers the new tokens of a turn, the prompt shared by a
+group, the past shared by a fork, and rebuilding an evicted sequence. When all
+slots are taken, sequences that wait for their environment are evicted. Host
+side only: engine.py copies between slots.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 @dataclasses.dataclass
 class Slot:
-  """A row of the KV cache."""
+  """Row of the KV cache."""
 
   sequence: int | None = None  # its owner
   tokens: list[int] = dataclasses.field(default_factory=list)  # in the cache
@@ -25,7 +25,7 @@ class Slot:
 
 @dataclasses.dataclass
 class Request:
-  """The pending message of a sequence."""
+  """Pending message of a sequence."""
 
   want: list[int]  # context and message so far
   begun: int  # tokens of the context
@@ -35,13 +35,13 @@ class Request:
 
   @property
   def held(self) -> int:
-    """The slot of a request that has one."""
+    """The slot of a scheduled request."""
     assert self.slot is not None
     return self.slot
 
 
 class SlotAssignment(NamedTuple):
-  """A slot assigned to a sequence."""
+  """Assignment of a slot to a sequence."""
 
   slot: int
   source: int | None  # slot to copy from first
@@ -50,10 +50,10 @@ class SlotAssignment(NamedTuple):
 
 
 class Scheduler:
-  """Sequences, the queue of those that wait, and slots."""
+  """Sequences, waiting queue and slots."""
 
   def __init__(self, slots: int, near: int):
-    """`near`: shared tokens too few to wait until another caches them."""
+    """near: most shared tokens not worth waiting for another to cache."""
     self._near = near
     self._slots = [Slot() for _ in range(slots)]
     self._requests: dict[int, Request] = {}
@@ -62,16 +62,16 @@ class Scheduler:
 
   @property
   def busy(self) -> bool:
-    """True if any sequence has a pending message."""
+    """Whether any sequence has a pending message."""
     return any(request.busy for request in self._requests.values())
 
   @property
   def lengths(self) -> list[int]:
-    """Tokens cached in each slot."""
+    """Number of tokens cached in each slot."""
     return [len(slot.tokens) for slot in self._slots]
 
   def scheduled(self) -> dict[int, Request]:
-    """Pending requests with a slot, by their sequences, in order of slots."""
+    """Returns scheduled requests by sequence, in order of slots."""
     return {
       s.sequence: self._requests[s.sequence]
       for s in self._slots
@@ -79,25 +79,25 @@ class Scheduler:
     }
 
   def pending(self, request: Request) -> int:
-    """Tokens to prefill; the last of the context is left to the decoder."""
+    """Counts tokens to prefill; the decoder reads the last context token."""
     return len(request.want) - 1 - len(self._slots[request.held].tokens)
 
   def renew(self) -> None:
-    """New parameters: prefixes cached before are no longer shared."""
+    """Stops sharing cached prefixes, after new parameters."""
     self._epoch += 1
 
   def submit(
     self, sequence: int, context: Sequence[int], adapter: int = 0
   ) -> None:
-    """Requests the sequence's next message, after this context.
+    """Requests the sequence's next message after this context.
 
     Raises:
-      ValueError: it has not finished the one before.
+      ValueError: its previous message is unfinished.
     """
     before = self._requests.get(sequence)
     if before and before.busy:
       raise ValueError(
-        f'a message of sequence {sequence} is being written; wait for it'
+        f'sequence {sequence} must finish its message before the next one'
       )
     slot = before.slot if before else None
     request = Request(list(context), len(context), adapter, slot)
@@ -111,7 +111,7 @@ class Scheduler:
         held.since, held.adapter = self._epoch, adapter
 
   def cancel(self, sequence: int) -> None:
-    """Ends the sequence; its prefix stays available to others."""
+    """Ends the sequence; its cached prefix stays available."""
     gone = self._requests.pop(sequence, None)
     if gone is None:
       return
@@ -121,7 +121,7 @@ class Scheduler:
       self._queue.remove(sequence)
 
   def assign_slots(self) -> list[SlotAssignment]:
-    """Assigns free slots to waiting sequences, in their order."""
+    """Assigns free slots to waiting sequences, in order."""
     taken, waiting = [], []
     for at, sequence in enumerate(self._queue):
       request = self._requests[sequence]
@@ -149,7 +149,7 @@ class Scheduler:
     return new
 
   def write(self, request: Request, new: list[int]) -> None:
-    """Appends decoded tokens; all but the newest are cached, too."""
+    """Appends decoded tokens; all but the newest are cached."""
     self._slots[request.held].tokens += [request.want[-1], *new[:-1]]
     request.want += new
 
@@ -160,7 +160,7 @@ class Scheduler:
     request.busy = False
 
   def _donor(self, request: Request) -> tuple[int | None, int]:
-    """Slot with the longest shared prefix, and its length in tokens."""
+    """Finds the slot with the longest shared prefix, and its length."""
     best, most = None, 0
     for i, slot in enumerate(self._slots):
       if slot.tokens and slot.since == self._epoch:
@@ -170,7 +170,7 @@ class Scheduler:
     return best, most
 
   def _being_prefilled(self, request: Request) -> int:
-    """Longest prefix shared with what is being prefilled, in tokens."""
+    """Returns the longest prefix shared with pending prefills, in tokens."""
     reading = (
       x.want[: x.begun]
       for x in self._requests.values()
@@ -180,7 +180,7 @@ class Scheduler:
     return max((common(other, request.want) for other in reading), default=0)
 
   def _take(self, sequence, donor, shared, free: list[int]) -> SlotAssignment:
-    """Assigns a slot, the donor itself if that is unowned."""
+    """Assigns a slot, the donor itself if unowned."""
     empty = [i for i in free if self._slots[i].sequence is None]
     if donor in empty:
       at = donor
@@ -198,14 +198,14 @@ class Scheduler:
 
 
 def _shared(slot: Slot, request: Request) -> int:
-  """Length of the shared prefix; one token is always left for the decoder."""
+  """Returns the shared prefix length, less one token for the decoder."""
   if slot.adapter != request.adapter:
     return 0
   return min(common(slot.tokens, request.want), len(request.want) - 1)
 
 
 def common(a: Sequence[int], b: Sequence[int]) -> int:
-  """Length of the longest common prefix of two lists."""
+  """Returns the length of the longest common prefix of two lists."""
   size = min(len(a), len(b))
   if a[:size] == b[:size]:
     return size

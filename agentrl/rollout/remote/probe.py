@@ -1,11 +1,12 @@
-"""Probe of a server before it is trained with: what it reads, says and is.
+"""Probe of a server before training with it.
 
-A fixed prompt is sampled from at temperature 1 and at the run's. Refused are
+A fixed prompt is sampled at temperature 1 and at the run's. A server is refused
+for
 
-  tokens that are not those that were sent     it tokenises again
-  a version that is not the one just loaded    or none at all
-  log-probs that are not ours at temperature 1 other weights, another model
-  log-probs without the temperature            of logits, not of what is sampled
+  tokens that differ from the ones sent       it re-tokenises
+  a version other than the one just loaded    or none
+  log-probs that differ at temperature 1      other weights, or another model
+  log-probs that ignore the temperature       of raw logits
 """
 
 from collections.abc import Callable, Sequence
@@ -32,11 +33,11 @@ def check(
   temperature: float,
   published: Published,
 ) -> None:
-  """Raises ValueError, one sentence, for a server that cannot be trained with.
+  """Raises ValueError, one sentence, for an unsuitable server.
 
   Args:
     temperature: of the run
-    published: the weights that the server has loaded, which are ours
+    published: our weights, as loaded by the server
   """
 
   def refuse(why: str) -> ValueError:
@@ -56,19 +57,18 @@ def check(
     raw = distance(message, logp_of(prompt, message.ids, 1.0))
     if t != 1.0 and raw <= FARTHEST:
       raise refuse(
-        f'gives raw log-probs, without the temperature {t:g} that it samples'
-        ' at; start it so that they are of the distribution sampled from (vLLM:'
-        ' --logprobs-mode processed_logprobs)'
+        f'must give log-probs at its sampling temperature {t:g}, got raw ones;'
+        ' start it so that it does (vLLM: --logprobs-mode processed_logprobs)'
       )
     raise refuse(
-      f'gives log-probs that are {gap:.3g} nats from those of these weights at'
-      f' temperature {t:g}; it serves another model, or did not load'
+      f'must give the log-probs of these weights, got ones {gap:.3g} nats away'
+      f' at temperature {t:g}; it serves another model, or did not load'
       f' {published.path}'
     )
 
 
 def distance(message: RemoteMessage, logp: np.ndarray) -> float:
-  """Mean of |their log-prob - ours| of the tokens, nats."""
+  """Returns the mean |their log-prob - ours| over tokens, nats."""
   return float(np.mean(np.abs(np.asarray(message.logp) - logp)))
 
 
@@ -78,14 +78,14 @@ def check_prompt(
   read = message.prompt
   if read is None:
     raise refuse(
-      'does not say which tokens it read, nor how many; it may have tokenised'
-      ' them again'
+      'must report the tokens that it read, or their number; it may have'
+      ' tokenised them again'
     )
   if read != (len(prompt) if isinstance(read, int) else list(prompt)):
     size = read if isinstance(read, int) else len(read)
     raise refuse(
-      f'read {size} tokens that are not the {len(prompt)} it was sent: it'
-      ' tokenises again; have it take tokens as they are'
+      f'must read the {len(prompt)} tokens sent, got {size} others: it'
+      ' re-tokenises; make it accept token ids'
     )
 
 
@@ -94,10 +94,10 @@ def check_version(
 ) -> None:
   if not message.version:
     raise refuse(
-      'does not say which weights it used; train an adapter (lora.rank), whose'
-      ' name carries the version'
+      'must report the version of its weights; train an adapter (lora.rank),'
+      ' whose name carries the version'
     )
   if message.version != str(published.number):
     raise refuse(
-      f'used weights {message.version!r} after {published.number} were loaded'
+      f'must use weights {published.number}, got {message.version!r}'
     )

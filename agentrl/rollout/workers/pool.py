@@ -119,6 +119,7 @@ class EnvWorker:
       raise ValueError('the worker has not answered yet; wait, or end it')
     self._future = Future()
     self._future.add_done_callback(lambda _: self._notify())
+    assert self._life is not None, 'reset has begun a life'
     self._life.calls.put((call, self._future))
     return self._future
 

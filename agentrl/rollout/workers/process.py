@@ -178,6 +178,7 @@ class ProcessEnv:
     """Kills all its descendants; -> the exit status."""
     with self._lock:  # until it is waited for the id cannot be reused
       process, self._process = self._process, None
+      assert process is not None, 'it has been started'
       subreaper.end(process.pid)
     status = process.wait()
     for _ in range(16):  # 64 KB each: the pipe holds no more

@@ -1,10 +1,10 @@
 """Environment process, child side: `python process_main.py in out parent`.
 
 Two processes: a subreaper, which ends with the trainer or on a signal, and
-below it the one with the environment.
+its child, which runs the environment.
 
 Reads framed pickles from the descriptor `in`, first an order and then calls;
-writes framed JSON to `out`. What the environment prints goes to neither.
+writes framed JSON to `out`. The environment's own output goes to neither.
 Started by `agentrl/rollout/workers/process.py`; imports little, since workers
 wait for it.
 """
@@ -43,8 +43,8 @@ def main(receive: int, send: int, parent: int) -> None:
 
     def lost() -> None:
       raise ValueError(
-        f'the family cannot be loaded in a process of its own: {why}; let it'
-        " stand in a module that Python can import there, or use 'thread'"
+        f'the family must be importable in a separate process: {why}; move it'
+        " to an importable module, or use 'thread'"
       )
 
     family = types.SimpleNamespace(env=lost)
@@ -60,8 +60,10 @@ def main(receive: int, send: int, parent: int) -> None:
 
 
 def _keep(*handles: int) -> None:
-  """No process that the environment starts gets the pipes: they would stay
-  open, and nobody would hear that this one has ended."""
+  """Keeps the pipes from the environment's child processes.
+
+  A child would hold them open, and the trainer would not see this process end.
+  """
 
   def lose():
     for handle in handles:
@@ -74,7 +76,7 @@ def _keep(*handles: int) -> None:
 
 
 def read(handle: int) -> bytes:
-  """A frame: its length in 4 bytes, and it; nothing once the pipe ended."""
+  """Reads a frame, its length in 4 bytes first; empty at the pipe's end."""
   return _exactly(handle, int.from_bytes(_exactly(handle, 4)))
 
 

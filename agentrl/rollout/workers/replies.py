@@ -1,10 +1,10 @@
 """Replies of host environments: validation, and JSON between processes.
 
-Every fault of an environment is detected here, in a thread (`InProcessEnv`
-alone) or in another process, where an `InProcessEnv` encodes its reply as JSON
-(`encode_reply`) and the trainer, which trusts no environment, decodes it
-(`decode_reply`) with the same checks. Imports little, since every child
-process waits for it.
+Every fault of an environment is detected here, either in a thread
+(`InProcessEnv`) or across processes, where the child encodes replies as JSON
+(`encode_reply`) and the trainer, which trusts no environment, decodes them with
+the same checks (`decode_reply`). Imports little, since every child process
+waits for it.
 """
 
 import json
@@ -25,30 +25,30 @@ _SAID = 2000  # characters of an error text from another process
 
 
 class EnvError(Exception):
-  """An environment that failed; it costs its trajectory, never the run."""
+  """Failure of an environment; it costs its trajectory, never the run."""
 
   def __init__(self, kind: str, text: str):
     """kind: one of `KINDS`; text: a sentence."""
     if kind not in KINDS:
-      raise ValueError(f'fault kind {kind!r} is unknown; use one of {KINDS}')
+      raise ValueError(f'fault kind must be one of {KINDS}, got {kind!r}')
     super().__init__(text)
     self.kind = kind
     self.text = text
 
 
 class InProcessEnv:
-  """One environment in this process; after a fault the next one is new."""
+  """Environment in this process, replaced after a fault."""
 
   def __init__(self, family: EnvFamily, characters: int):
     self._family, self._characters = family, characters
     self._env: HostEnv | None = None
 
   def reset(self, task: Mapping[str, Any], seed: int) -> str:
-    """Begins a task: -> the first observation.
+    """Begins a task and returns the first observation.
 
     Raises:
       EnvError: any but timeout.
-      ValueError: the family has no environment here, and says why.
+      ValueError: the family cannot make an environment here, and says why.
     """
     if self._env is None:
       self._env = self._made()
@@ -57,7 +57,7 @@ class InProcessEnv:
     )
 
   def step(self, message: str) -> Step:
-    """One turn.
+    """Plays one turn.
 
     Raises:
       EnvError: any but timeout.
@@ -77,7 +77,7 @@ class InProcessEnv:
       return
 
   def kill(self) -> bool:
-    """A call that is under way cannot be stopped."""
+    """Returns False: a running call cannot be stopped in a thread."""
     return False
 
   def _made(self) -> HostEnv:
@@ -91,7 +91,7 @@ class InProcessEnv:
 
   def _careful(self, call: Callable[[HostEnv], Any]) -> Any:
     if self._env is None:
-      raise ValueError('no task is under way; call reset before step')
+      raise ValueError('reset must be called before step')
     try:
       return call(self._env)
     except EnvError as error:
@@ -103,26 +103,27 @@ class InProcessEnv:
 
 
 def observed(text: Any, characters: int = CHARACTERS) -> str:
-  """The text of an observation, as a plain string.
+  """Checks the text of an observation and returns a plain string.
 
   Raises:
-    EnvError: malformed, no text that UTF-8 can hold; oversize, too long.
+    EnvError: malformed if UTF-8 cannot encode it, oversize if too long.
   """
   if not isinstance(text, str):
     raise EnvError(
-      'malformed', f'the observation is of type {type(text).__name__}, not str'
+      'malformed', f'the observation must be a str, got {type(text).__name__}'
     )
   text = str.__str__(text)
   if len(text) > characters:
     raise EnvError(
       'oversize',
-      f'the observation has {len(text)} characters, more than {characters}',
+      f'the observation must have at most {characters} characters, got'
+      f' {len(text)}',
     )
   try:
     text.encode()
   except UnicodeEncodeError as error:
     raise EnvError(
-      'malformed', f'the observation is no Unicode text: {error.reason}'
+      'malformed', f'the observation must be valid Unicode: {error.reason}'
     ) from None
   return text
 
@@ -130,29 +131,29 @@ def observed(text: Any, characters: int = CHARACTERS) -> str:
 def checked(
   value: Any, columns: Sequence[str], characters: int = CHARACTERS
 ) -> Step:
-  """A `Step` of plain strings, floats and bools, its info by the columns.
+  """Converts a `Step` to plain strings, floats and bools, info by column.
 
-  Scalars of NumPy are numbers, of at most `MOST`; values that are missing are
-  0. A score is in [0, 1]: what a game pays beyond that is its reward.
+  Numbers, NumPy scalars included, are at most `MOST` in size; missing values
+  are 0. A score is in [0, 1]; larger payoffs belong in the reward.
 
   Args:
-    value: what `step` returned.
+    value: returned by `step`.
     columns: of the family.
-    characters: most of its text.
+    characters: limit of its text.
 
   Raises:
-    EnvError: malformed if it is none, oversize if its text is too long.
+    EnvError: malformed if it is invalid, oversize if its text is too long.
   """
   if not isinstance(value, Step):
     raise EnvError(
-      'malformed', f'the answer is of type {type(value).__name__}, not Step'
+      'malformed', f'step must return a Step, got {type(value).__name__}'
     )
   info = value.info
   if not isinstance(info, Mapping):
-    raise EnvError('malformed', f'info={_shown(info)} is no mapping')
+    raise EnvError('malformed', f'info must be a mapping, got {_shown(info)}')
   if unknown := sorted(map(str, set(info) - set(columns))):
     raise EnvError(
-      'malformed', f'info {unknown} are not among the columns {tuple(columns)}'
+      'malformed', f'info must be among {tuple(columns)}, got {unknown}'
     )
   return Step(
     text=observed(value.text, characters),
@@ -185,7 +186,7 @@ def decode_reply(
   """Decodes the JSON of `encode_reply`, with the checks of `InProcessEnv`.
 
   Raises:
-    EnvError: what it sent is no answer, so it is not as it was started.
+    EnvError: the data are not a reply, so the process is corrupt.
   """
   try:
     match json.loads(data):
@@ -200,13 +201,13 @@ def decode_reply(
         return ValueError(why[:_SAID])
   except (ValueError, TypeError, RecursionError):  # no JSON, or no such field
     pass
-  raise EnvError('malformed', f'its process sent {_shown(data)}')
+  raise EnvError('malformed', f'its process must send JSON, got {_shown(data)}')
 
 
 def described(error: BaseException) -> str:
-  """Formats an exception in a line: type, message and place.
+  """Formats an exception in one line: type, message and location.
 
-  It may come from code that shows nothing without raising once more.
+  Handles exceptions whose own formatting raises.
   """
   try:
     text = f'{type(error).__name__}: {error}'[:500]
@@ -221,12 +222,13 @@ def described(error: BaseException) -> str:
 
 
 def _number(name: str, value: Any) -> float:
-  """As a plain float, finite in float32 too and when it is squared."""
+  """Returns a plain float whose square is finite in float32."""
   plain = _plain(value)
   if isinstance(plain, int | float) and -MOST <= plain <= MOST:
     return float(plain)
   raise EnvError(
-    'malformed', f'{name}={_shown(value)} is no number within ±{MOST:g}'
+    'malformed',
+    f'{name} must be a number within ±{MOST:g}, got {_shown(value)}',
   )
 
 
@@ -235,7 +237,7 @@ def _score(value: Any) -> float:
   if not 0 <= score <= 1:
     raise EnvError(
       'malformed',
-      f'score={_shown(value)} is not in [0, 1]; what a game pays is its reward',
+      f'score must be in [0, 1], got {_shown(value)}; payoffs are rewards',
     )
   return score
 
@@ -244,14 +246,14 @@ def _flag(name: str, value: Any) -> bool:
   plain = _plain(value)
   if isinstance(plain, bool):
     return plain
-  raise EnvError('malformed', f'{name}={_shown(value)} is no bool')
+  raise EnvError('malformed', f'{name} must be a bool, got {_shown(value)}')
 
 
 def _role(value: Any) -> str:
   if isinstance(value, str) and value in ('user', 'tool'):
     return str(value)
   raise EnvError(
-    'malformed', f"role={_shown(value)} is neither 'user' nor 'tool'"
+    'malformed', f"role must be 'user' or 'tool', got {_shown(value)}"
   )
 
 
@@ -263,7 +265,7 @@ def _shown(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-  """A scalar of NumPy as Python's own, without importing NumPy."""
+  """Converts a NumPy scalar to Python's, without importing NumPy."""
   if type(value).__module__ == 'numpy' and value.shape == ():
     return value.item()
   return value

@@ -212,7 +212,7 @@ def _check(section: Section, fix: str) -> None:
       raise ValueError(
         f'{section.at(name)}={value!r:.80} is not a field of this config'
         f'{domain.suggest(name, names)}; {path or "it"} has'
-        f' {", ".join(names) or "none"}'
+        f' {", ".join(names) or "nothing"}'
       )
 
 

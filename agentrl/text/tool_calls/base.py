@@ -12,7 +12,7 @@ _QUOTED = 200  # characters of a message that are repeated to its author
 
 
 class Described(Protocol):
-  """Tool description for the model."""
+  """Tool as described to the model."""
 
   @property
   def name(self) -> str: ...
@@ -26,7 +26,7 @@ class Described(Protocol):
 
 
 class ToolDescription(NamedTuple):
-  """A tool for a system text, which is written before there is the tool."""
+  """Description of a tool, for a system text written before the tool exists."""
 
   name: str
   description: str
@@ -39,7 +39,7 @@ class Call(NamedTuple):
 
 
 class Malformed(NamedTuple):
-  """An unreadable call, and the message to its author."""
+  """Unreadable call, with the message to its author."""
 
   sentence: str
 
@@ -49,7 +49,7 @@ Range = tuple[int, int]  # of characters: the first, and the one behind the last
 
 
 class Place(NamedTuple):
-  """A call and where it stands in a text."""
+  """Call with its place in a text."""
 
   call: Call | Malformed
   whole: Range  # all of it, with its tags
@@ -57,21 +57,20 @@ class Place(NamedTuple):
   argument: Range = (0, 0)  # the text of its arguments, inside of `whole`
 
   def moved(self, by: int) -> 'Place':
-    """The same in a text that has `by` characters before this one."""
+    """Shifts the place by characters."""
     ranges = ((a + by, b + by) for a, b in self[1:])
     return Place(self.call, *ranges)
 
 
 class Format(NamedTuple):
-  """One way to write calls.
+  """Syntax of tool calls.
 
-  locate: (text of a message, tools) -> its calls in order, with their places;
-    [] if it makes none.
-  write: calls -> the text that `parse` reads as these calls; ValueError where
-    there is none.
+  locate: (text of a message, tools) -> its calls in order, with their places.
+  write: calls -> text that `parse` reads as these calls; ValueError if that is
+    impossible.
   answer: (name, text) of each answered call, in order -> the next message.
-  teach: tools -> what a system prompt says of them and of the format.
-  role: whose message the answers are.
+  teach: tools -> description of the tools and the format for a system prompt.
+  role: of the message with the answers.
   """
 
   locate: Callable[[str, Sequence[Described]], list[Place]]
@@ -81,12 +80,12 @@ class Format(NamedTuple):
   role: str
 
   def parse(self, text: str, tools: Sequence[Described]) -> Read:
-    """The calls of a message in order; [] if it makes none."""
+    """Parses the calls of a message in order."""
     return [place.call for place in self.locate(text, tools)]
 
 
 def spoken(text: str) -> str:
-  """The message without its thought; nothing while the thought goes on."""
+  """Strips the thought from a message; an unfinished thought leaves ''."""
   thought, ended, rest = text.partition('</think>')
   if ended:
     return rest
@@ -95,16 +94,16 @@ def spoken(text: str) -> str:
 
 # The place of a call that was taken for thought.
 HIDDEN = Malformed(
-  'An argument holds </think>, which ends a thought: what stands before it was'
-  ' taken for one, and this call was not made. Leave it out of arguments.'
+  'An argument contains </think>, so the text before it was read as a thought'
+  ' and this call was not made. Do not write </think> in arguments.'
 )
 
 
 def locate_spoken(text: str, read: Callable[[str], list[Place]]) -> list[Place]:
-  """The calls of a message outside its thought, as `read` finds them in a text.
+  """Finds the calls of a message outside its thought with `read`.
 
-  A `</think>` in an argument hides the call that it stands in, and those
-  before. They are not made, but each is there as a fault.
+  A `</think>` in an argument hides its call and all calls before. These are not
+  made, but each is reported as a fault.
   """
   before, text = _stripped(text)
   thought, ended, _ = text.partition('</think>')
@@ -123,7 +122,7 @@ def locate_spoken(text: str, read: Callable[[str], list[Place]]) -> list[Place]:
 
 
 def _stripped(text: str) -> tuple[int, str]:
-  """The text without outer space, and how much stood before it."""
+  """Strips a text; returns it and the length of leading space."""
   return len(text) - len(text.lstrip()), text.strip()
 
 
@@ -133,7 +132,7 @@ def quote(text: str) -> str:
 
 
 def _constant(name: str):
-  raise ValueError(f'{name} is no number of JSON')
+  raise ValueError(f'{name} is not a JSON number')
 
 
 def _float(digits: str) -> float:
@@ -146,7 +145,7 @@ _SURROGATE = re.compile(r'\\u[dD][89a-fA-F]')
 
 
 class _Decoder(json.JSONDecoder):
-  """Reads JSON as the standard has it, and texts that UTF-8 can hold."""
+  """Strict JSON decoder whose strings UTF-8 can encode."""
 
   def raw_decode(self, s: str, idx: int = 0) -> tuple[Any, int]:
     value, end = super().raw_decode(s, idx)
@@ -165,7 +164,7 @@ _BITS = 14_000  # of an integer; Python reads no more than 4300 digits
 
 
 def foreign(value: Any) -> Iterator[Any]:
-  """The parts of a value that JSON does not have."""
+  """Yields the parts of a value that JSON cannot represent."""
   if isinstance(value, dict):
     yield from (key for key in value if type(key) is not str)
     value = list(value.values())
@@ -175,7 +174,9 @@ def foreign(value: Any) -> Iterator[Any]:
   elif isinstance(value, float):
     yield from () if math.isfinite(value) else (value,)
   elif type(value) is int:
-    yield from () if value.bit_length() < _BITS else ('a number of its size',)
+    yield from (
+      () if value.bit_length() < _BITS else ('an integer with too many digits',)
+    )
   elif value is not None and type(value) not in (str, bool):
     yield value
 
@@ -186,11 +187,11 @@ def faithful(
   locate: Callable[[str, Sequence[Described]], list[Place]],
   tools: Callable[[Sequence[Call]], Sequence[Described]] = lambda calls: (),
 ) -> Callable[[Sequence[Call]], str]:
-  """`write`, which refuses calls that `locate` would not read as they are.
+  """Wraps `write` to refuse calls that `locate` would not read back.
 
   Args:
     name: of the format.
-    tools: those that such calls are of, as far as `locate` needs them.
+    tools: of the calls, as needed by `locate`.
   """
 
   def checked(calls: Sequence[Call]) -> str:
@@ -198,9 +199,9 @@ def faithful(
       for call in calls:
         for part in foreign(call.args):
           raise ValueError(
-            f'call of {call.name!r} cannot be written: JSON does not have'
-            f' {quote(repr(part))}; give strings, finite numbers, True, False,'
-            ' None, lists and dictionaries'
+            f'arguments of {call.name!r} must be JSON: strings, finite numbers,'
+            ' True, False, None, lists and dictionaries, got'
+            f' {quote(repr(part))}'
           )
       text = write(calls)
       places = locate(text, tools(calls))
@@ -210,7 +211,7 @@ def faithful(
     if not same:
       raise ValueError(
         f'calls of {[call.name for call in calls]} cannot be written in the'
-        f' format {name!r}: it would not read them as they are; give other'
+        f' format {name!r}, which would not read them back; change the'
         ' arguments, or use another format'
       )
     return text
@@ -219,13 +220,13 @@ def faithful(
 
 
 def properties(tool: Described) -> dict[str, Any]:
-  """The schemas of the arguments by name; {} where the tool's has none."""
+  """Returns the argument schemas by name; {} without properties."""
   schema = tool.schema.get('properties')
   return schema if isinstance(schema, dict) else {}
 
 
 def schemas(tools: Sequence[Described]) -> str:
-  """One line of JSON for each tool."""
+  """Renders one line of JSON per tool."""
   return '\n'.join(
     json.dumps(
       {
@@ -243,7 +244,7 @@ def schemas(tools: Sequence[Described]) -> str:
 
 
 def answer_json(answers: Sequence[tuple[str, str]]) -> str:
-  """One line of JSON for each answer."""
+  """Renders one line of JSON per answer."""
   return '\n'.join(
     json.dumps({'name': name, 'output': text}, ensure_ascii=False)
     for name, text in answers

@@ -1,7 +1,7 @@
-"""Calls as a list in Python: Llama 3.2 and later.
+"""Calls as a Python list: Llama 3.2 and later.
 
-An argument whose name Python does not take (from, class, a b) stands in a
-dictionary behind the others: [f(x=1, **{'from': 2})].
+An argument whose name is not a Python keyword argument (from, class, a b) goes
+into a dictionary after the others: [f(x=1, **{'from': 2})].
 """
 
 import ast
@@ -35,44 +35,44 @@ _CALLED = re.compile(r'\[\s*[A-Za-z_][\w.]*\s*\(')
 
 
 def _callable(name: str) -> str:
-  """The name of a tool, which Python has to take as a function's.
+  """Checks that the name of a tool is valid for a Python function.
 
   Raises:
-    ValueError: it does not.
+    ValueError: it is not.
   """
   parts = name.split('.')
   if not _NAME.fullmatch(name) or any(map(keyword.iskeyword, parts)):
     raise ValueError(
-      f"tool {name!r} cannot be called in the format 'llama_pythonic', which"
-      ' takes names of Python functions; rename it, or use another format'
+      f'tool {name!r} must have the name of a Python function in the format'
+      " 'llama_pythonic'; rename it, or use another format"
     )
   return name
 
 
 def _is_keyword_argument(name: str) -> bool:
-  """True if Python keeps the name as that of a keyword argument."""
+  """Returns whether Python accepts the name as a keyword argument."""
   plain = name.isidentifier() and not keyword.iskeyword(name)
   return plain and unicodedata.normalize('NFKC', name) == name
 
 
 def _locate_pythonic(text: str, tools: Sequence[Described]) -> list[Place]:
-  """The whole message is a list of calls, or none of it is."""
+  """Finds calls in a message that is one list of calls."""
   for tool in tools:
     _callable(tool.name)
   return locate_spoken(text, _read_list)
 
 
 def _read_list(text: str) -> list[Place]:
-  """A `</think>` anywhere in the list hides all of its calls.
+  """Reads a list of calls; a `</think>` anywhere in it hides all of them.
 
-  What opens the list belongs to its first call, what closes it to the last
-  one, and what separates calls to none.
+  The opening bracket belongs to the first call, the closing one to the last;
+  separators belong to no call.
   """
   whole = text.removeprefix('<|python_start|>')
   whole = whole.removesuffix('<|python_end|>').strip()
   if not _CALLED.match(whole):
     return []
-  problem = 'This is more than a list of calls'
+  problem = 'The message must be a list of calls only'
   try:
     tree = safe_ast.tree(whole)
   except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -95,16 +95,16 @@ def _read_list(text: str) -> list[Place]:
 def _ranges(
   text: str, whole: str, tree: ast.List
 ) -> Iterator[tuple[Range, Range, Range]]:
-  """The ranges of each element's `Place`.
+  """Yields the ranges of each element's `Place`.
 
   Args:
-    whole: the list that is in the text, which the tree was made of.
+    whole: source of the tree, a substring of the text.
   """
   first, before = tree.elts[0], text.index(whole)
   lines = [before, *(before + x.end() for x in _LINE_END.finditer(whole))]
 
   def index(line: int, column: int) -> int:
-    """Of a character whose column is counted in bytes of UTF-8."""
+    """Converts a column in UTF-8 bytes to a character index."""
     start = lines[line - 1]
     return start + len(text[start:].encode()[:column].decode())
 
@@ -129,9 +129,7 @@ def _read_pythonic(text: str, node: ast.expr) -> Call | Malformed:
   quoted = quote(ast.get_source_segment(text, node) or '')
   name = ast.unparse(node.func) if isinstance(node, ast.Call) else ''
   if not (isinstance(node, ast.Call) and _DOTTED.fullmatch(name)):
-    return Malformed(
-      f"This is no call: {quoted}\nWrite name(argument='value')."
-    )
+    return Malformed(f"Not a call: {quoted}\nWrite name(argument='value').")
   spread = (k.value for k in node.keywords if k.arg is None)
   if node.args or not all(isinstance(x, ast.Dict) for x in spread):
     return Malformed(
@@ -153,10 +151,10 @@ def _read_pythonic(text: str, node: ast.expr) -> Call | Malformed:
 
 
 def _arguments(node: ast.keyword) -> list[tuple[Any, Any]]:
-  """name=value, or those of **{'name': value}.
+  """Lists the arguments of name=value or **{'name': value}.
 
   Raises:
-    ValueError, TypeError, RecursionError, MemoryError: it is no constant.
+    ValueError, TypeError, RecursionError, MemoryError: it is not a constant.
   """
   value = ast.literal_eval(node.value)
   return list(value.items()) if node.arg is None else [(node.arg, value)]

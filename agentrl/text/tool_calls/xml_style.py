@@ -22,16 +22,15 @@ from agentrl.text.tool_calls.base import (
 
 
 def _tag(name: str) -> str:
-  """The name of a tool, which has to make a tag of its own.
+  """Checks that the name of a tool is valid as a tag.
 
   Raises:
-    ValueError: it does not.
+    ValueError: it is not.
   """
   if name == 'think' or not re.fullmatch(r'[^<>/\s]+', name):
     raise ValueError(
-      f"tool {name!r} cannot be called in the format 'tagged':"
-      f' {f"<{name}>"!r} is no tag, or that of thoughts; rename it, or use'
-      ' another format'
+      f'tool {name!r} must have the name of a tag, other than think, in the'
+      " format 'tagged'; rename it, or use another format"
     )
   return name
 
@@ -41,28 +40,26 @@ def _only_argument(tool: Described) -> str:
   required = tool.schema.get('required', [])
   if not isinstance(required, list) or len(required) != 1:
     raise ValueError(
-      f"tool {tool.name!r} cannot be called in the format 'tagged': it takes"
-      f' {quote(str(required))} and a tag holds one required argument; use'
-      ' another format'
+      f'tool {tool.name!r} must have exactly one required argument in the'
+      f" format 'tagged', got {quote(str(required))}; use another format"
     )
   kind = _kind(tool, required[0])
   if not isinstance(kind, str):
     raise ValueError(
-      f"tool {tool.name!r} cannot be called in the format 'tagged':"
-      f' {quote(repr(required[0]))} is of type {quote(str(kind))}, and a tag'
-      ' holds text of one type; use another format'
+      f'argument {quote(repr(required[0]))} of tool {tool.name!r} must have one'
+      f" type in the format 'tagged', got {quote(str(kind))}; use another"
     )
   return required[0]
 
 
 def _kind(tool: Described, argument: str) -> Any:
-  """Type of an argument in the tool's schema: a name, several, or None."""
+  """Returns an argument's type in the schema: a name, several, or None."""
   schema = properties(tool).get(argument)
   return schema.get('type') if isinstance(schema, dict) else None
 
 
 def _locate_tagged(text: str, tools: Sequence[Described]) -> list[Place]:
-  """`<name>argument</name>`, the argument as it stands without outer space."""
+  """Finds `<name>argument</name>`; outer space of arguments is stripped."""
   only = {tool.name: _only_argument(tool) for tool in tools}
   kinds = {tool.name: _kind(tool, only[tool.name]) for tool in tools}
   read = partial(_read_tags, only=only, kinds=kinds)
@@ -76,7 +73,7 @@ def _read_tags(text: str, *, only, kinds) -> Iterator[Place]:
     name, start = match[1], match.start()
     close = text.find(f'</{name}>', match.end())
     if close < 0:
-      why = f'<{name}> was not ended; end it with </{name}>.'
+      why = f'<{name}> was not closed; end it with </{name}>.'
       yield Place(Malformed(why), (start, len(text)), (start, -1))
       return
     inner = text[match.end() : close]
@@ -92,8 +89,8 @@ def _read_tags(text: str, *, only, kinds) -> Iterator[Place]:
       except (ValueError, RecursionError):
         end = -1
       call = Malformed(
-        f'<{name}> takes {only[name]} as a JSON {kinds[name]}, and this is'
-        f' none: {quote(inner)}'
+        f'<{name}> takes {only[name]} as a JSON {kinds[name]}, got'
+        f' {quote(inner)}'
       )
       if end == len(inner):
         call = Call(name, {only[name]: value})
@@ -104,18 +101,17 @@ def _read_tags(text: str, *, only, kinds) -> Iterator[Place]:
 
 
 def _called(calls: Sequence[Call]) -> list[ToolDescription]:
-  """The tools of calls with one argument each.
+  """Describes the tools of calls with one argument each.
 
   Raises:
-    ValueError: one has none, or several.
+    ValueError: a call does not have exactly one.
   """
   out = {}
   for call in calls:
     if len(call.args) != 1:
       raise ValueError(
-        f"call of {call.name!r} cannot be written in the format 'tagged': it"
-        f' has {len(call.args)} arguments and a tag holds one; use another'
-        ' format'
+        f'a call of {call.name!r} must have one argument in the format'
+        f" 'tagged', got {len(call.args)}; use another format"
       )
     ((name, value),) = call.args.items()
     kind = 'string' if isinstance(value, str) else 'JSON'
@@ -125,7 +121,7 @@ def _called(calls: Sequence[Call]) -> list[ToolDescription]:
 
 
 def _write_tagged(calls: Sequence[Call]) -> str:
-  """One argument each; a string stands as it is."""
+  """Writes calls with one argument each; strings are written verbatim."""
   _called(calls)  # raises where there are more
   lines = []
   for name, args in calls:

@@ -1,18 +1,17 @@
-"""Python code that cannot reach anything: one fresh process for each run.
+"""Sandbox for Python code: one fresh process per run.
 
-Four layers of Linux, none of which needs privileges or a library, are put
-around the code (`native/`):
+Four layers of Linux, which need neither privileges nor libraries, confine the
+code (`native/`):
 
   namespaces  no network, no other processes, a file system of its own with
               one folder in memory
   landlock    opens only the standard library (and that folder)
   seccomp     no socket, process, mount, trace, lock, ...: 115 harmless calls
-  nobody      root becomes an unprivileged user, another one in every run
+  user        root becomes an unprivileged user, a different one in each run
 
-With limits of the process (memory, threads, files) and a reader that kills
-what runs or prints too long, six things are guaranteed. What the system lacks
-is found out when a `Sandbox` is made, by trying to escape; it then runs code
-only if every guarantee held.
+With process limits (memory, threads, files) and a reader that kills code that
+runs or prints too long, six guarantees hold. A `Sandbox` verifies them at
+construction by trying to escape, and refuses to run code if any fails.
 """
 
 import functools
@@ -29,7 +28,7 @@ from agentrl.tool.sandbox.process import (
   order,
 )
 
-LAYERS = ('namespaces', 'landlock', 'seccomp', 'nobody')
+LAYERS = ('namespaces', 'landlock', 'seccomp', 'user')
 GUARANTEES = {
   'network': 'seccomp filters or user namespaces',
   'files': (
@@ -48,9 +47,9 @@ _ENOUGH = SandboxLimits(seconds=60.0)
 class Sandbox:
   """Runs untrusted Python code.
 
-  Code finds the standard library, `packages`, and an empty folder as its
-  working directory, which is gone afterwards; without namespaces it has no
-  folder. Runs know nothing of each other, and any number may go on at once.
+  Code sees the standard library, `packages`, and an empty temporary working
+  directory; without namespaces it has no folder. Runs are isolated from each
+  other and may be concurrent.
   """
 
   def __init__(
@@ -61,18 +60,17 @@ class Sandbox:
     python: str = sys.executable,
     layers: Sequence[str] = LAYERS,
   ):
-    """Finds out what holds here; about a second the first time.
+    """Verifies the guarantees on this system; about a second the first time.
 
     Args:
       limits: of every run.
-      packages: absolute paths of folders that the code can import from, say a
-        site-packages with numpy; all that is in them can be read.
+      packages: absolute paths of folders to import from, say a site-packages
+        with numpy; the code can read everything in them.
       python: the interpreter, 3.11 or later.
-      layers: which to use if they are there; fewer than all to see what the
-        others hold by themselves.
+      layers: to use if available; fewer, to test what the others guarantee.
 
     Raises:
-      ValueError: a limit or path that cannot be.
+      ValueError: an invalid limit or path.
       RuntimeError: a guarantee does not hold; says which, and what is missing.
     """
     _check(limits, packages, layers)
@@ -84,20 +82,20 @@ class Sandbox:
     if broken:
       missing = '; '.join(f'{name} needs {GUARANTEES[name]}' for name in broken)
       raise RuntimeError(
-        f'the sandbox runs no code here, since with {self.layers or "no layer"}'
-        f' code gets past the limits of {", ".join(broken)}: {missing}'
+        f'the sandbox cannot confine code here: with layers {self.layers} it'
+        f' escapes the limits of {", ".join(broken)}: {missing}'
       )
 
   def run(self, code: str) -> Outcome:
-    """Runs the code as a program; -> what it printed, errors among it.
+    """Runs the code as a program; returns its output, errors included.
 
-    The fault is '' or one of error (an exception, or a status but 0), time,
-    memory, output, processes, files, network (what an exception that ended
-    the code says it was refused), crash (a signal). A fault that the code
-    catches is none.
+    The fault is '' or one of error (an exception, or a nonzero status), time,
+    memory, output, processes, files, network (as stated by the exception that
+    ended the code), crash (a signal). A fault that the code catches does not
+    count.
 
     Raises:
-      RuntimeError: a layer that stood before cannot be put up now.
+      RuntimeError: a layer that worked before fails now.
     """
     request = order(
       code, self._python, self.layers, self.limits, self._packages
@@ -111,30 +109,30 @@ class Sandbox:
 def _check(limits: SandboxLimits, packages, layers) -> None:
   for name, value in limits._asdict().items():
     if value <= 0:
-      raise ValueError(f'limit {name}={value} lets nothing run; use above 0')
+      raise ValueError(f'limit {name} must be above 0, got {value}')
   if limits.memory < 64 << 20:
     raise ValueError(
-      f'memory={limits.memory} bytes do not hold an interpreter; use 64 << 20'
-      ' or more'
+      'memory must be at least 64 << 20 bytes, for the interpreter, got'
+      f' {limits.memory}'
     )
   for path in packages:
     if not (os.path.isabs(path) and os.path.isdir(path)):
       raise ValueError(
-        f'package folder {path!r} is no absolute path of a folder'
+        f'packages must be absolute paths of folders, got {path!r}'
       )
   for layer in layers:
     if layer not in LAYERS:
-      raise ValueError(f'layer {layer!r} is unknown; use some of {LAYERS}')
+      raise ValueError(f'layers must be among {LAYERS}, got {layer!r}')
   if sys.platform != 'linux':
     raise RuntimeError(
-      f'the sandbox needs Linux and this is {sys.platform}; run the tool in a'
-      ' Linux container'
+      f'the sandbox needs Linux, got {sys.platform}; run the tool in a Linux'
+      ' container'
     )
 
 
 @functools.cache
 def _standing(python: str, layers: tuple[str, ...]) -> tuple[str, ...]:
-  """The layers that can be put up here, each tried by itself."""
+  """Returns the layers that work here, each tried alone."""
   return tuple(
     layer for layer in layers if not _trial('', python, [layer]).fault
   )
@@ -146,7 +144,7 @@ def _trial(code: str, python: str, layers: Sequence[str]) -> Outcome:
 
 @functools.cache
 def _broken(python: str, layers: tuple[str, ...]) -> tuple[str, ...]:
-  """The guarantees that an escape broke."""
+  """Returns the guarantees broken by an escape."""
   broken = set()
   for code, limits, fault in (
     ('while True: pass', SandboxLimits(seconds=0.5), 'time'),
@@ -166,12 +164,12 @@ def _escapes(python: str, layers: tuple[str, ...]) -> set[str]:
   words = outcome.text.split()
   if outcome.fault == 'refused':
     raise RuntimeError(
-      f'the sandbox runs no code here: of {layers} each can be put up and not'
-      f' all ({outcome.text.strip()}); leave one out with layers='
+      f'the sandbox cannot run code here: {layers} work alone but not together'
+      f' ({outcome.text.strip()}); leave one out with layers='
     )
   if outcome.fault or words[:1] != ['broken:']:
     raise RuntimeError(
-      f'the sandbox cannot run {python}, it says {outcome.text!r}: use an'
-      ' interpreter that every user can read'
+      f'the sandbox cannot run {python} ({outcome.text!r}); use an interpreter'
+      ' that every user can read'
     )
   return set(words[1:])

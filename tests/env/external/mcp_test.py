@@ -140,7 +140,7 @@ def test_a_server_at_an_address(folder):
 @pytest.mark.parametrize(
   ('fields', 'words'),
   [
-    ({'server': ''}, 'env.server MCP server'),
+    ({'server': ''}, 'env.server URL'),
     ({'server': '"'}, 'env.server'),
     ({'server': '/bin/no', 'seconds': 5.0}, 'env.server MCP server'),
     ({'path': ''}, 'env.path'),

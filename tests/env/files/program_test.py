@@ -83,10 +83,10 @@ def test_a_program_is_a_function_or_a_command(file):
 @pytest.mark.parametrize(
   'command',
   [
-    *('/nope', 'no-such-program x', './nope', '~/nope', 'A=1 sh -c ls', '/'),
-    *("''", '   ', '# nothing', '{} x', 'sh;ls', '/etc/passwd'),
+    '/nope', 'no-such-program x', './nope', '~/nope', 'A=1 sh -c ls', '/',
+    "''", '   ', '# nothing', '{} x', 'sh;ls', '/etc/passwd',
   ],
-)
+)  # fmt: skip
 def test_a_command_that_is_not_there_is_refused(command, file, tmp_path):
   family = Program(command=command, path=file)
   with errors.raises(ValueError, 'env.command') as error:

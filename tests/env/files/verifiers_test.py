@@ -90,8 +90,8 @@ def test_scores(verifier, completion, answer, score):
 
 
 NO_ANSWERS = (
-  *(None, [], {}, [[]], '', ' ', ['x', ''], math.nan, math.inf, [1, -math.inf]),
-)
+  None, [], {}, [[]], '', ' ', ['x', ''], math.nan, math.inf, [1, -math.inf],
+)  # fmt: skip
 
 
 @pytest.mark.parametrize('answer', NO_ANSWERS)

@@ -103,7 +103,7 @@ def test_smaller_levels_are_padded_and_the_log_says_so(tmp_path, caplog):
   logger.addHandler(caplog.handler)
   solved = everything(source)
   logger.removeHandler(caplog.handler)
-  assert '1 of 2 levels are smaller than 4 x 6' in caplog.text
+  assert 'padded 1 of 2 levels to 4 x 6' in caplog.text
   env = sokoban_levels.env_for(source)
   texts = {
     base.render_text(env, env.reset(jax.random.key(0), s.task)[1])

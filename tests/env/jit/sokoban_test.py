@@ -278,7 +278,7 @@ def test_the_batch_may_be_sharded_over_an_explicit_mesh():
   [
     ({'boxes': 2, 'truth': True}, 'truth True boxes 1 2'),
     ({'height': 2}, '2 6'),
-    ({'boxes': 0}, '0 boxes'),
+    ({'boxes': 0}, '1 box'),
   ],
 )
 def test_wrong_settings(fields, message):

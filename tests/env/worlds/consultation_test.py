@@ -319,11 +319,11 @@ def test_it_says_what_it_is():
   with errors.raises(ValueError, 'base.with_services'):
     FAMILY.env()
   changed = (
-    *({'diseases': 5}, {'symptoms': 7}, {'tests': 3}, {'flags': 1}),
-    *({'table': 1}, {'patience': 4}, {'impatient': 'silent'}),
-    *({'question_cost': 0.1}, {'price_cost': 0.1}, {'safety_cost': 1.0}),
+    {'diseases': 5}, {'symptoms': 7}, {'tests': 3}, {'flags': 1},
+    {'table': 1}, {'patience': 4}, {'impatient': 'silent'},
+    {'question_cost': 0.1}, {'price_cost': 0.1}, {'safety_cost': 1.0},
     {'teach': True},
-  )
+  )  # fmt: skip
   names = {dataclasses.replace(FAMILY, **x).name() for x in ({}, *changed)}
   assert len(names) == 1 + len(dataclasses.fields(FAMILY))
 

@@ -13,7 +13,7 @@ from agentrl.env.worlds import event_stream
 from agentrl.env.worlds.event_stream import (
   EVENTS,
   LOST,
-  NOBODY,
+  NONE,
   EventStream,
   habits,
 )
@@ -54,13 +54,13 @@ def test_habits_are_chances():
 
 def every_stream(family, events):
   """Each assignment of needs to the turns, with its chance."""
-  kinds = [*range(family.needs), NOBODY]
+  kinds = [*range(family.needs), NONE]
   for needs in itertools.product(kinds, repeat=family.turns):
     chance = 1.0
     for t, need in enumerate(needs):
       before = events[t - 1] if t else family.events
       row = habits(family)[before, events[t]]
-      chance *= 1 - row.sum() if need == NOBODY else row[need]
+      chance *= 1 - row.sum() if need == NONE else row[need]
     yield {'events': list(events), 'needs': list(needs)}, chance
 
 
@@ -127,7 +127,7 @@ def test_they_beat_always_and_never(solved):
 
 def test_offers_by_hand():
   family = EventStream(turns=4, disturbance=0.5)
-  task = {'events': [0, 1, 2, 3], 'needs': [0, 1, NOBODY, 0]}
+  task = {'events': [0, 1, 2, 3], 'needs': [0, 1, NONE, 0]}
   steps = play(
     family, task, ['Offer SORT!', 'offer sort', 'offer copy', 'sort?']
   )
@@ -142,7 +142,7 @@ def test_offers_by_hand():
 def test_progress_is_what_the_optimal_policy_would_have_more():
   family = dataclasses.replace(SMALL, disturbance=0.5)
   for events in itertools.product(range(2), repeat=2):
-    task = {'events': list(events), 'needs': [NOBODY] * 2}
+    task = {'events': list(events), 'needs': [NONE] * 2}
     for messages in itertools.product(['wait', 'offer sort', '?'], repeat=2):
       steps = play(family, task, messages)
       for t, (message, step) in enumerate(zip(messages, steps, strict=True)):
@@ -165,14 +165,14 @@ def test_f1_of_extremes(counts, score):
 @pytest.mark.parametrize(
   ('message', 'offer'),
   [
-    ('wait', NOBODY),
-    ('Wait.', NOBODY),
+    ('wait', NONE),
+    ('Wait.', NONE),
     ('offer copy', 1),
     ('offer send', None),  # of more needs
     ('offer sort copy', None),
     ('offer', None),
     ('wait, offer sort', None),
-    ('<think>offer copy</think>wait', NOBODY),
+    ('<think>offer copy</think>wait', NONE),
     ('', None),
   ],
 )

@@ -389,11 +389,11 @@ def test_it_says_what_it_is():
   assert family.system == ''
   assert tool_env.answer_message('red big') in HiddenSlots(teach=True).system
   changed = (
-    *({'kinds': 5}, {'slots': 2}, {'values': 5}, {'hidden': 1}),
-    *({'refusal': 0.2}, {'revision': 0.2}, {'patience': 5}),
-    *({'impatient': 'silent'}, {'question_cost': 0.1}, {'teach': True}),
+    {'kinds': 5}, {'slots': 2}, {'values': 5}, {'hidden': 1},
+    {'refusal': 0.2}, {'revision': 0.2}, {'patience': 5},
+    {'impatient': 'silent'}, {'question_cost': 0.1}, {'teach': True},
     {'confirm': 0.5},
-  )
+  )  # fmt: skip
   names = {dataclasses.replace(family, **x).name() for x in ({}, *changed)}
   assert len(names) == 1 + len(dataclasses.fields(family))
 

@@ -4,7 +4,11 @@ from agentrl.lab.study import execute, tabular_runner
 from agentrl.lab.study import run as study_run
 
 TRAINED = (
-  *('demystify', 'dose_language', 'language', 'oprl', 'practitioner'),
+  'demystify',
+  'dose_language',
+  'language',
+  'oprl',
+  'practitioner',
   'retests_language',
 )
 

@@ -71,8 +71,13 @@ def test_cut_off_and_repeated(tmp_path):
 
   def start(folder):
     command = (
-      *(sys.executable, '-m', 'experiments.sweep', '--jobs=2', '--seeds=2'),
-      *('--config=configs/grpo.py:tiny,env=frozen_lake', '--grid=steps=2,3'),
+      sys.executable,
+      '-m',
+      'experiments.sweep',
+      '--jobs=2',
+      '--seeds=2',
+      '--config=configs/grpo.py:tiny,env=frozen_lake',
+      '--grid=steps=2,3',
       '--grid=sft.steps=4',
       '--grid=eval.episodes=16',
       f'--workdir={tmp_path / folder}',

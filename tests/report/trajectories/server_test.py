@@ -72,7 +72,7 @@ def test_the_server_gives_what_the_log_holds(server, folder):
   status, text, _ = get(server, '/list?phase=eval')
   assert [row['i'] for row in json.loads(text)['rows']] == [9]
   status, text, _ = get(server, '/some?i=99')
-  assert 'none of the 10' in json.loads(text)[0]['error']
+  assert 'below 10, got 99' in json.loads(text)[0]['error']
   for wrong in ('', 'x', '-1', '1,' * 64 + '1'):
     assert get(server, f'/some?i={wrong}')[0] == 400
 
@@ -118,7 +118,7 @@ def test_an_answer_has_a_bound(server, folder, monkeypatch):
   first, *others = json.loads(text)
   assert first == {'i': 0, **log[0]}
   for t in others:
-    assert 'has more than 10 bytes' in t['error']
+    assert 'at most 10 bytes' in t['error']
   assert len(others) == 2
 
 

@@ -154,8 +154,10 @@ def test_a_template_writes_the_same_conversation(tmp_path, kind):
   checkpoints.chat(tmp_path, kind)
   chat = chat_template.load(tmp_path)
   told = [
-    *[Message('system', 'You are 7.'), user('odd?')],
-    *[Message('assistant', 'yes'), user('big?')],
+    Message('system', 'You are 7.'),
+    user('odd?'),
+    Message('assistant', 'yes'),
+    user('big?'),
   ]
   made = conversation(chat_format.framed(chat), told)
   assert made.text == chat_template.start(chat, told).text

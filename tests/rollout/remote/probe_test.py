@@ -45,11 +45,11 @@ def test_a_faithful_server(tmp_path, kind, adapter, temperature):
 @pytest.mark.parametrize(
   ('wrong', 'sentence'),
   [
-    ('raw', 'raw log-probs, without the temperature 0.5'),
-    ('tokenises', 'read 2 tokens that are not the 3 it was sent'),
-    ('silent', 'does not say which tokens it read'),
-    ('no version', 'does not say which weights it used'),
-    ('old version', "used weights '0' after 1 were loaded"),
+    ('raw', 'temperature 0.5, got raw ones'),
+    ('tokenises', 'read the 3 tokens sent, got 2'),
+    ('silent', 'must report the tokens'),
+    ('no version', 'must report the version'),
+    ('old version', "must use weights 1, got '0'"),
     ('old weights', 'serves another model, or did not load'),
     ('other weights', 'serves another model, or did not load'),
     ('opposite', 'serves another model, or did not load'),

@@ -22,7 +22,7 @@ def test_a_name_that_python_does_not_take_stands_in_a_dictionary():
     ('[f(x=g())]', 'Arguments must be plain values'),
     ('[f(x=1, **{"x": 2})]', 'An argument is given twice'),
     ('[f(x=1)', 'cannot be read'),
-    ('[f(x=1)] + [g()]', 'more than a list of calls'),
+    ('[f(x=1)] + [g()]', 'must be a list of calls only'),
   ],
 )
 def test_what_is_no_call_becomes_a_sentence(text, words):

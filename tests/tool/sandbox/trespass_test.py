@@ -283,32 +283,23 @@ def test_ordinary_programs_run(place, apart):
 
 # What only works where a user may do it is not tried as root on a host.
 BEYOND = {
-  *(
-    'process_nice_user',
-    'process_nice_self_as_user',
-    'process_timer_for_thread',
-  ),
-  *(
-    'process_kill_trainer_zero',
-    'process_advise_memory',
-    'process_change_group',
-  ),
-  *('process_write_memory', 'process_count', 'process_count_all'),
-  *('process_share_a_core', 'process_enter_namespace'),
-  *('process_release_memory', 'proc_control_group'),
-  *('network_sequence', 'network_raw', 'network_ping', 'network_packets'),
-  *('network_associations', 'network_ciphers', 'network_express'),
-  'network_other_port_6',
-  *('proc_environ_of_trainer', 'proc_memory', 'proc_stack', 'proc_descriptor'),
-  *('proc_name', 'proc_timer_slack', 'proc_label', 'proc_user_map'),
-  *('proc_system', 'proc_core_pattern', 'proc_system_request'),
-  *('proc_kernel_memory', 'common_terminal', 'common_typing'),
-}
+  'process_nice_user', 'process_nice_self_as_user', 'process_timer_for_thread',
+  'process_kill_trainer_zero', 'process_advise_memory', 'process_change_group',
+  'process_write_memory', 'process_count', 'process_count_all',
+  'process_share_a_core', 'process_enter_namespace', 'process_release_memory',
+  'proc_control_group', 'network_sequence', 'network_raw', 'network_ping',
+  'network_packets', 'network_associations', 'network_ciphers',
+  'network_express', 'network_other_port_6', 'proc_environ_of_trainer',
+  'proc_memory', 'proc_stack', 'proc_descriptor', 'proc_name',
+  'proc_timer_slack', 'proc_label', 'proc_user_map', 'proc_system',
+  'proc_core_pattern', 'proc_system_request', 'proc_kernel_memory',
+  'common_terminal', 'common_typing',
+}  # fmt: skip
 HARMLESS_AS_ROOT = (
-  *('read_private', 'change_root', 'owner', 'no_access_time', 'device'),
-  *('new_mount', 'copy_mount', 'mounts', 'networks', 'open_by_handle'),
-  *('become', 'groups', 'haste', 'real_time', 'more_limit'),
-)
+  'read_private', 'change_root', 'owner', 'no_access_time', 'device',
+  'new_mount', 'copy_mount', 'mounts', 'networks', 'open_by_handle',
+  'become', 'groups', 'haste', 'real_time', 'more_limit',
+)  # fmt: skip
 
 
 @pytest.mark.nightly

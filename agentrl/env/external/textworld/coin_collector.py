@@ -90,11 +90,9 @@ class CoinCollector:
 
     def finish(key: str, draft: tuple[maps.CoinMap, int]) -> base.HostTask:
       plan, names = draft
-      demo = plan.way
-      if not self.brief:
-        demo = [f'go {maps.WORDS[side]}' for side in plan.way]
+      steps = [x if self.brief else f'go {maps.WORDS[x]}' for x in plan.way]
       task = {**dataclasses.asdict(plan), 'names': names}
-      return base.HostTask(task, (*demo, 'take coin'), key)
+      return base.HostTask(task, (*steps, 'take coin'), key)
 
     return splits.distinct_tasks(draw, finish, split, count)
 
@@ -105,7 +103,7 @@ class CoinCollector:
       raise base.missing('textworld', 'games') from error
     from agentrl.env.external.textworld import games
 
-    play = games.logic
+    play: Callable[..., Any] = games.logic
     if not self.brief:
       play = games.compiled(self.folder, OBJECTIVE)
     return CoinEnv(self, play)
@@ -118,7 +116,8 @@ class CoinEnv:
   """
 
   def __init__(self, family: CoinCollector, play: Callable[..., Any]):
-    self.family, self.play, self.game = family, play, None
+    self.family, self.play = family, play
+    self.game: Any = None  # of textworld, which has no types
 
   def reset(self, task: Mapping[str, Any], seed: int) -> str:
     """-> the first observation; nothing is random here."""

@@ -14,8 +14,14 @@ from agentrl.env import base, splits, task_sampling
 from agentrl.env.external import java
 
 GAMES = (
-  *('arithmetic', 'coin', 'cookingworld', 'mapreader'),
-  *('peckingorder', 'simonsays', 'sorting', 'twc'),
+  'arithmetic',
+  'coin',
+  'cookingworld',
+  'mapreader',
+  'peckingorder',
+  'simonsays',
+  'sorting',
+  'twc',
 )
 # Here the package tells another way each time it is asked.
 _WAYLESS = ('coin', 'twc')

@@ -17,9 +17,9 @@ EXAMPLE = (  # the last four can be left out; values of options differ
 )
 BUTTONS = ('buy now', 'description', 'next', 'prev', 'back')
 _FILLERS = {
-  *('a', 'an', 'and', 'by', 'for', 'from'),
-  *('in', 'of', 'on', 'the', 'with'),
-}
+  'a', 'an', 'and', 'by', 'for', 'from',
+  'in', 'of', 'on', 'the', 'with',
+}  # fmt: skip
 
 
 class Product(NamedTuple):
@@ -36,19 +36,18 @@ class Product(NamedTuple):
 def points(
   product: Product, chosen: Mapping[str, str], goal: Mapping[str, Any]
 ) -> float:
-  """Reward of a purchase, as in WebShop (arXiv 2207.01206):
+  """Computes the reward of a purchase, as in WebShop (arXiv 2207.01206):
 
     r = r_type · (|attributes met| + |options met| + 1[price ≤ most])
                / (|attributes| + |options| + 1)
 
-  `kind_factor` is r_type. Attributes and options are met by the same words
-  and not, as there, by similar ones too; an attribute also by standing in the
-  title or the description.
+  r_type is `kind_factor`. Unlike in WebShop attributes and options must match
+  exactly; an attribute may also appear in the title or the description.
 
   Args:
     chosen: option -> value.
-    goal: attributes, options (name -> value), most (dollars), and the title,
-      category and query of the product it was made from.
+    goal: attributes, options (name -> value), most (dollars), and title,
+      category and query of its source product.
   """
   text = f'{product.title}\n{product.description}'.lower()
   has = {x.lower() for x in product.attributes}
@@ -60,7 +59,7 @@ def points(
 
 
 def kind_factor(product: Product, goal: Mapping[str, Any]) -> float:
-  """Match with the kind of product that was wanted: 1, 0.5, 0.1 or 0.
+  """Returns the match with the wanted kind of product: 1, 0.5, 0.1 or 0.
 
   With t, the share of the wanted title's words that are in this title:
 
@@ -69,7 +68,7 @@ def kind_factor(product: Product, goal: Mapping[str, Any]) -> float:
     1    t > 0.2, the same query, or two parts of the category in common
     0.5  otherwise
 
-  Words are all but the fillers, where WebShop has spaCy find the nouns.
+  All words but fillers count; WebShop finds the nouns with spaCy.
   """
   wanted = _words(goal['title'])
   share = len(wanted & _words(product.title)) / len(wanted) if wanted else 0.2
@@ -89,14 +88,14 @@ def _parts(category: str) -> set[str]:
 
 
 def read(path: str) -> tuple[Product, ...]:
-  """The products of a catalogue.
+  """Reads the products of a catalogue.
 
   Raises:
-    ValueError: a line is no product, or two have one id.
+    ValueError: a line is not a product, or an id repeats.
   """
   products = tuple(task_sampling.lines(path, _product, EXAMPLE))
   if len({x.id for x in products}) < len(products):
-    raise ValueError(f'{path} has two products of one id; give each its own')
+    raise ValueError(f'{path} must have products of distinct ids')
   return products
 
 
@@ -123,12 +122,12 @@ def _product(line: Mapping[str, Any]) -> Product:
     or product.id in BUTTONS
     or len(set(clicks)) < len(clicks)
   ):
-    raise ValueError('it is no product, or it has two options of one value')
+    raise ValueError('it must be a product with distinct option values')
   return product
 
 
 def _clickable(text: str) -> str:
-  """In lower case, as clicks are parsed."""
+  """Lower-cases a text, as clicks are parsed."""
   text = text.strip().lower()
   if not text or set('[]\n') & set(text):
     raise ValueError(f'{text!r} cannot be clicked')
@@ -144,9 +143,9 @@ _NOUNS = {
   'desk': 'office', 'chair': 'office', 'notebook': 'office',
 }  # fmt: skip
 _ATTRIBUTES = (
-  *('hand made', 'light weight', 'easy to clean', 'water proof'),
-  *('long lasting', 'fair trade', 'recycled', 'foldable'),
-)
+  'hand made', 'light weight', 'easy to clean', 'water proof',
+  'long lasting', 'fair trade', 'recycled', 'foldable',
+)  # fmt: skip
 _COLORS = ('red', 'blue', 'green', 'black', 'white')
 _SIZES = ('small', 'medium', 'large')
 _BRANDS = ('arvo', 'belto', 'corin', 'dalma', 'evren', 'fosta', 'gildo')
@@ -154,7 +153,7 @@ _BRANDS = ('arvo', 'belto', 'corin', 'dalma', 'evren', 'fosta', 'gildo')
 
 @functools.cache
 def made(count: int) -> tuple[Product, ...]:
-  """A catalogue of made-up products, the same everywhere."""
+  """Generates a deterministic catalogue of products."""
   rng = np.random.default_rng(0)
   products = []
   for i in range(1, count + 1):

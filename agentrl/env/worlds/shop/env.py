@@ -46,8 +46,9 @@ _FOUND = 50  # products of a search, on all its pages
 _PRICE_STEP = 10  # dollars; what one is ready to pay is a multiple
 
 
-class Shelf(NamedTuple):
-  """A catalogue that can be searched."""
+@dataclasses.dataclass(frozen=True)
+class Shelf:
+  """Searchable catalogue."""
 
   products: Sequence[Product]
   index: Index
@@ -59,9 +60,9 @@ class Shelf(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Shop:
-  """A task is a goal: attributes, options and a price, of a product there is.
+  """A task is a goal, met by a product: attributes, options and a price.
 
-  The reward of buying is `catalogue.points`; the score is 1 if they are 1.
+  The reward of buying is `catalogue.points`; the score is 1 if that is 1.
   """
 
   catalogue: domain.Place = ''  # a file, see `catalogue.EXAMPLE`; '': made up
@@ -77,15 +78,15 @@ class Shop:
     for name in ('products', 'page', 'attributes'):
       value = dataclasses.asdict(self)[name]
       if value < 1:
-        raise ValueError(f'{name}={value} leaves no task; use 1 or more')
+        raise ValueError(f'{name} must be at least 1, got {value}')
 
   def name(self) -> str:
     return task_sampling.name('shop', self, self.catalogue)
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
-    """Searches for words of the goal, clicks options, buys; see `EnvFamily`.
+    """Yields tasks demonstrated by search, clicks, buying; see `EnvFamily`.
 
-    A product that the search does not find comes without a demonstration.
+    A product that the search does not find has no demonstration.
     """
     shelf = shelf_of(self.catalogue, self.products)
     return task_sampling.drawn(
@@ -97,7 +98,7 @@ class Shop:
     )
 
   def spans(self, message: str) -> list[Interval]:
-    """An action is a call, what is in the brackets its argument."""
+    """Marks an action as a call and its brackets' content as argument."""
     return spans.mark(message, _locate(message))
 
   def env(self) -> 'ShopEnv':
@@ -117,7 +118,7 @@ class Shop:
 
 @functools.lru_cache(maxsize=2)
 def shelf_of(catalogue: str, products: int) -> Shelf:
-  """All environments of a process share one."""
+  """Returns a shelf that all environments of a process share."""
   goods = (
     shop_catalogue.read(catalogue)
     if catalogue
@@ -133,8 +134,8 @@ def shelf_of(catalogue: str, products: int) -> Shelf:
 def draw_goal(
   rng: np.random.Generator, products: Sequence[Product], attributes: int
 ) -> dict[str, Any]:
-  """A goal that one of the products meets, of at most so many attributes."""
-  product = products[rng.integers(len(products))]
+  """Draws a goal met by one product, with at most `attributes` of them."""
+  product = products[int(rng.integers(len(products)))]
   some = rng.permutation(product.attributes)[:attributes]
   steps = int(product.price // _PRICE_STEP) + int(rng.integers(1, 3))
   options = {
@@ -154,12 +155,12 @@ def draw_goal(
 
 
 def wanted_thing(goal: Mapping[str, Any]) -> str:
-  """The kind of product, in the words of a search."""
+  """Returns the kind of product as search words."""
   return goal['query'] or goal['category'].split('›')[-1].strip()
 
 
 def ask(goal: Mapping[str, Any]) -> str:
-  """The goal as a sentence."""
+  """Renders the goal as a sentence."""
   options = [f'{name} {value}' for name, value in goal['options'].items()]
   both = map(', '.join, (goal['attributes'], options))
   wishes = '; '.join(filter(None, both))
@@ -168,7 +169,7 @@ def ask(goal: Mapping[str, Any]) -> str:
 
 
 def _locate(message: str) -> list[Place]:
-  """The one action of a message outside its thought; [] if it has several."""
+  """Finds the one action outside the thought; [] if there are several."""
   thought = len(message) - len(spoken(message))
   actions = list(_ACTION.finditer(message, thought))
   if len(actions) != 1:
@@ -180,7 +181,7 @@ def _locate(message: str) -> list[Place]:
 
 
 class Where(NamedTuple):
-  """The page on the screen."""
+  """Page on the screen."""
 
   results: Sequence[int] | None = None  # places of products; None: no search
   page: int = 0  # of what was found
@@ -189,7 +190,7 @@ class Where(NamedTuple):
 
 
 class ShopEnv:
-  """See `HostEnv`. Nothing is random."""
+  """Deterministic web shop; see `HostEnv`."""
 
   def __init__(self, shelf: Shelf, page: int):
     self._shelf, self._page = shelf, page
@@ -203,8 +204,10 @@ class ShopEnv:
     actions = _locate(message)
     if not actions:
       return self._reply(LOST, invalid=True)
-    verb, thing = actions[0].call.name, actions[0].call.args['thing']
-    if verb == 'search':
+    call = actions[0].call
+    assert isinstance(call, Call), 'as `_locate` makes it'
+    thing = call.args['thing']
+    if call.name == 'search':
       self._where = Where(self._shelf.find(thing))
       return self._reply()
     if thing == 'buy now' and self._where.product >= 0:
@@ -214,7 +217,7 @@ class ShopEnv:
       return Step('', points, True, float(points == 1), info=info)
     after = self._clicked(thing)
     if after is None:
-      return self._reply(f'There is no [{thing[:60]}] here.', invalid=True)
+      return self._reply(f'[{thing[:60]}] is not on this page.', invalid=True)
     self._where = after
     if thing == 'description':
       return self._reply(self._shelf.products[after.product].description)
@@ -228,7 +231,7 @@ class ShopEnv:
     return Step(text, invalid=invalid, info={'points': 0.0})
 
   def _clicked(self, thing: str) -> Where | None:
-    """Page behind a click; None where there is nothing to click."""
+    """Returns the page behind a click; None if it is not on the page."""
     where = self._where
     if thing == 'back':
       return Where()
@@ -245,7 +248,9 @@ class ShopEnv:
     if thing == 'prev' and where.page:
       return where._replace(page=where.page - 1)
     place = self._shelf.place.get(thing)
-    return where._replace(product=place) if place in self._listed() else None
+    if place is None or place not in self._listed():
+      return None
+    return where._replace(product=place)
 
   def _listed(self) -> Sequence[int]:
     start = self._where.page * self._page
@@ -255,7 +260,7 @@ class ShopEnv:
     return (self._where.page + 1) * self._page < len(self._where.results or ())
 
   def _shown(self) -> str:
-    """The page as text."""
+    """Renders the page."""
     where = self._where
     if where.results is None:
       return 'Write search[words].'

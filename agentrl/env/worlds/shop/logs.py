@@ -1,8 +1,8 @@
 """Logs of a shop: predict what a shopper does next.
 
-The sessions are those of a scripted shopper (`shopper.py`) in the shop of
-`env.py`. An observation is what it searched for, its latest clicks, and the
-page that it sees; its goal stays hidden:
+The sessions come from a scripted shopper (`shopper.py`) in the shop of
+`env.py`. An observation shows its searches, its latest clicks and its current
+page; its goal stays hidden:
 
   red medium scarf foldable
   [p32] evren scarf $59.05
@@ -10,8 +10,8 @@ page that it sees; its goal stays hidden:
   [next]
   Under 40, so the cheap one. click[p97 belto scarf]
 
-The parts of the reward of Shop-R1 (arXiv 2507.17842) are columns, and so is its
-action reward; see `action_reward.py`.
+The reward terms of Shop-R1 (arXiv 2507.17842) and its action reward are
+columns; see `action_reward.py`.
 """
 
 import dataclasses
@@ -46,10 +46,9 @@ _CLICKS = ' > '  # stands between the actions of an observation
 
 @dataclasses.dataclass(frozen=True)
 class ShopLogs:
-  """A task is a stretch of a session: pages, and the action taken on each.
+  """A task is part of a session: pages, and the action taken on each.
 
-  The first search is always given; one of the test split is never one of
-  train's.
+  The first search is always shown; train and test share no search.
   """
 
   products: domain.Count = 500  # of the made-up catalogue
@@ -79,7 +78,7 @@ class ShopLogs:
     return task_sampling.name('shop_logs', self)
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
-    """Predicts the logged actions; see `EnvFamily`."""
+    """Yields tasks demonstrated by the logged actions; see `EnvFamily`."""
     rng = splits.split_rng(split, seed)
     shelf = shelf_of('', self.products)
     shop = ShopEnv(shelf, self.page)
@@ -91,10 +90,10 @@ class ShopLogs:
     return splits.distinct_tasks(draw, self._solved, split, count)
 
   def expert_value(self, task: Mapping[str, Any]) -> float:
-    """Share of exact actions of the log itself: no policy is better.
+    """Returns the score of the log itself, an upper bound for policies.
 
-    It reads what is hidden. What an agent sees does not always decide what the
-    shopper does next, which depends on its budget too; so agents reach less.
+    The log depends on the shopper's hidden budget, so what an agent sees does
+    not always determine the next action and agents score lower.
     """
     golds = [ShopperAction(**step['action']) for step in task['steps']]
     return sum(match(gold, gold).exact for gold in golds) / len(golds)
@@ -130,9 +129,9 @@ class ShopLogs:
 
 
 def _key(task: Mapping[str, Any], split: str) -> str:
-  """Key of the pages, the first of its kind that is of the search's split.
+  """Returns a key of the pages that lies in the split of the search.
 
-  Not of the actions: a page may lead to two, and is one task.
+  Actions do not enter: equal pages with different actions are one task.
   """
   pages = [step['page'] for step in task['steps']]
   keys = (task_sampling.key([i, pages]) for i in itertools.count())
@@ -140,7 +139,7 @@ def _key(task: Mapping[str, Any], split: str) -> str:
 
 
 def recap(log: Sequence[LoggedAction], history: int) -> str:
-  """All searches, and as many as `history` of the clicks after the last."""
+  """Lists all searches and the last `history` clicks after the latest."""
   words, clicks = list[str](), list[str]()
   for _, action, _ in log:
     if action.text:
@@ -152,9 +151,9 @@ def recap(log: Sequence[LoggedAction], history: int) -> str:
 
 
 class ShopLogsEnv:
-  """Shows what the shopper did, whatever was predicted; see `HostEnv`.
+  """Replays the shopper's session, whatever is predicted; see `HostEnv`.
 
-  Reward and score are shares of exact predictions. Nothing is random.
+  Reward and score are the share of exact predictions. Deterministic.
   """
 
   def __init__(self, family: ShopLogs):

@@ -1,25 +1,25 @@
-"""Runs code behind all layers of its order, or not at all.
+"""Runs code behind all ordered layers, or not at all.
 
   python -s -S -P agentrl/tool/sandbox/native/__main__.py < order
 
 The order is a marshalled dictionary:
 
   code      the program
-  layers    of sandbox.LAYERS; one that fails stops it all
+  layers    of sandbox.LAYERS; a failing one stops everything
   see       files and folders that can be read
-  hidden    but not these of them
+  hidden    except these
   packages  folders to import from, besides the standard library
   memory    bytes of address space
   folder    bytes that fit into the folder of the code
-  threads   most of them
-  seconds   they may compute, if whoever keeps the time should fail
-  parent    the process that asks
+  threads   limit
+  seconds   of computing allowed, should the outer timer fail
+  parent    the calling process
 
-What the code prints goes to the output; the exit status says how it ended
+The code's output goes to the output; the exit status says how it ended
 (`program.ENDS`). There are two processes: the outer one waits, the inner one
-shuts itself in and then runs the code. Time and the amount of output are kept
-by `agentrl/tool/sandbox/process.py`. Little is imported, since every call waits
-for it.
+confines itself and then runs the code. Time and output are limited by
+`agentrl/tool/sandbox/process.py`. Imports little, since every call waits for
+it.
 """
 
 import ctypes
@@ -54,8 +54,8 @@ def main() -> None:
     os._exit(program.ENDS['refused'])
   # A stop signal is delivered only after the inner process has started.
   signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
-  nobody = 'nobody' in order.layers
-  order.user = namespaces.user_of(os.getpid()) if nobody else None
+  own_user = 'user' in order.layers
+  order.user = namespaces.user_of(os.getpid()) if own_user else None
   order.others = _others(order)
   complaint, complain = os.pipe()
   try:
@@ -92,7 +92,7 @@ def _fork(libc: ctypes.CDLL, order: Order, complain: int) -> int:
 
 
 def _inner(libc: ctypes.CDLL, order: Order, complain: int) -> None:
-  """The inner process; it never returns."""
+  """Runs the inner process; never returns."""
   libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL)
   os.dup2(complain, 3)
   try:
@@ -105,7 +105,7 @@ def _inner(libc: ctypes.CDLL, order: Order, complain: int) -> None:
 
 
 def _shut_in(libc: ctypes.CDLL, order: Order) -> None:
-  """Every layer, the widest first: each next one needs what it takes away."""
+  """Applies every layer, the widest first, since each removes rights."""
   os.umask(0o022)
   # No input, one output for both, and where to complain (3).
   os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -121,7 +121,7 @@ def _shut_in(libc: ctypes.CDLL, order: Order) -> None:
   if 'landlock' in order.layers:
     change = [namespaces.BOX, os.devnull] if folder else []
     landlock.restrict(libc, order.see, order.hidden, change)
-  if 'nobody' in order.layers:
+  if 'user' in order.layers:
     user = namespaces.NOBODY if folder else order.user
     os.setgroups([])
     os.setresgid(user, user, user)
@@ -136,10 +136,9 @@ def _shut_in(libc: ctypes.CDLL, order: Order) -> None:
 
 
 def _limit(order: Order) -> None:
-  """Hard limits of the process.
+  """Sets hard limits of the process.
 
-  Of computing there is as much as all threads can do in the time, and more:
-  the clock decides.
+  The limit of CPU time exceeds what all threads can use: wall time decides.
   """
   seconds = (int(order.seconds) + 2) * order.threads
   for kind, most in (
@@ -159,10 +158,10 @@ def _limit(order: Order) -> None:
 
 
 def _others(order: Order) -> int:
-  """Threads that are not the run's and count against its limit all the same.
+  """Counts foreign threads that count against the run's limit.
 
-  The kernel counts those of a user; inside a user namespace, since Linux 5.14,
-  only those inside.
+  The kernel counts threads per user; inside a user namespace, since Linux 5.14,
+  only the ones inside.
   """
   if 'namespaces' in order.layers and namespaces.release() >= (5, 14):
     return 0
@@ -175,7 +174,7 @@ def _others(order: Order) -> int:
 
 
 def _threads(process: str, user: int) -> int:
-  """Thread count of a process; 0 if it is another user's, or has ended."""
+  """Counts the threads of a user's process; 0 for others, or if it ended."""
   try:
     with open(f'/proc/{process}/status', encoding='utf-8') as lines:
       fields = dict(line.split(':', 1) for line in lines)

@@ -1,7 +1,7 @@
 """Namespaces: a machine of its own for the code, made without privileges.
 
-No network, no other processes, and a file system that holds what is named and
-one folder in memory. All of it ends with the first process inside.
+No network, no other processes, and a file system with the named files and one
+folder in memory. Everything ends with the first process inside.
 """
 
 import contextlib
@@ -37,17 +37,17 @@ def _checked(result: int, what: str) -> int:
 
 
 def user_of(process: int) -> int:
-  """The user that a run has for itself; NOBODY where there are not so many.
+  """Returns a user id unique to the run, if the system has enough.
 
-  What the kernel counts by users, threads above all, one run then cannot take
-  from another. No two runs at a time have the same process.
+  Then runs do not share the limits that the kernel counts per user, such as
+  threads. Concurrent runs have distinct processes, hence distinct users.
   """
   user = _OWN + process
   return user if _maps('uid', user) and _maps('gid', user) else NOBODY
 
 
 def _maps(kind: str, number: int) -> bool:
-  """True if users, or groups, of that number exist in this container."""
+  """Returns whether that user or group id is mapped in this container."""
   with open(f'/proc/self/{kind}_map', encoding='ascii') as lines:
     ranges = [map(int, line.split()) for line in lines]
   return any(first <= number < first + size for first, _, size in ranges)
@@ -56,11 +56,11 @@ def _maps(kind: str, number: int) -> bool:
 def fork(
   libc: ctypes.CDLL, inside: Callable[[], None], user: int | None
 ) -> int:
-  """Starts `inside` as the first process of new namespaces; -> its number.
+  """Starts `inside` as the first process of new namespaces; returns its id.
 
-  The user inside is the one outside; with `user` (it takes root) there is a
-  second one, that user outside and NOBODY inside, to run the code once the
-  first has built the file system.
+  The user inside is the one outside; with `user`, which needs root, a second
+  one (that user outside, NOBODY inside) runs the code after the first has built
+  the file system.
 
   Raises:
     OSError: the system does not allow it.
@@ -100,13 +100,13 @@ def _write(path: str, text: str) -> None:
 def enter(
   libc: ctypes.CDLL, see: Iterable[str], hidden: Iterable[str], size: int
 ) -> None:
-  """Leaves the file system for one of its own.
+  """Replaces the file system by a private one.
 
   Args:
     libc: the C library, with errno.
-    see: files and folders that are there too, read-only, at the same places.
-    hidden: folders among them that are empty.
-    size: bytes that fit into `BOX`, which is in memory.
+    see: files and folders kept read-only at the same places.
+    hidden: folders among them to empty.
+    size: bytes of `BOX`, which is in memory.
   """
   tied = _NO_SUID | _NO_DEVICES
   _mount(libc, None, '/', None, _RECURSIVE | _PRIVATE)
@@ -140,23 +140,23 @@ def enter(
 
 
 def release() -> tuple[int, int]:
-  """Version of Linux."""
+  """Returns the version of Linux."""
   first, second = os.uname().release.split('.')[:2]
   return int(first), int(second.partition('-')[0].rstrip('+'))
 
 
 def keep(libc: ctypes.CDLL, folder: str, size: int, processes: int) -> None:
-  """Keeps the file system as it is; of it all, only `folder` can be changed.
+  """Makes the file system read-only except for `folder`.
 
   Modes, owners and times of other files cannot be changed either. `/proc` shows
-  the processes inside and no keys, `/dev/shm` is an own one of `size` bytes.
+  the processes inside and no keys, `/dev/shm` is a private one of `size` bytes.
 
   Args:
     libc: the C library, with errno.
-    folder: what can be changed.
-    size: bytes that fit into `/dev/shm`.
-    processes: most of them, threads too; older kernels have one limit for the
-      whole machine, which is left as it is.
+    folder: writable.
+    size: bytes of `/dev/shm`.
+    processes: limit, threads included; older kernels have one limit for the
+      whole machine, which is left unchanged.
 
   Raises:
     OSError: the system does not allow it.
@@ -179,7 +179,7 @@ def keep(libc: ctypes.CDLL, folder: str, size: int, processes: int) -> None:
 
 
 def _set_read_only(libc: ctypes.CDLL, path: str, value: bool) -> None:
-  """Of the mount at the path; where it is set, of those below too."""
+  """Sets the mount at the path, and if read-only all below it."""
   to_set = (_READ_ONLY, 0) if value else (0, _READ_ONLY)
   attributes = struct.pack('4Q', *to_set, 0, 0)
   result = libc.syscall(
@@ -200,7 +200,7 @@ def _mount(libc, source, target, kind, flags, options='') -> None:
 
 
 def _show(libc: ctypes.CDLL, path: str) -> None:
-  """Binds old/path to path, read-only; what a mount forbids stays forbidden."""
+  """Binds old/path to path, read-only; keeps the mount's restrictions."""
   source = '/old' + path
   if os.path.isdir(source):
     os.makedirs(path, exist_ok=True)

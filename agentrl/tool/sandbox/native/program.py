@@ -1,5 +1,6 @@
 """Runs a program in this process and says how it ended."""
 
+import io
 import sys
 import types
 
@@ -27,15 +28,17 @@ def run(code: str, packages: list[str]) -> int:
   sys.argv = [_NAME]
   sys.dont_write_bytecode = True
   sys.stdin.close()
+  assert isinstance(sys.stdout, io.TextIOWrapper)
   sys.stdout.reconfigure(line_buffering=True, errors='backslashreplace')
   sys.modules['__main__'] = main = types.ModuleType('__main__')
   end = 0
   try:
     exec(compile(code, _NAME, 'exec'), main.__dict__)
     threading = sys.modules.get('threading')
-    for thread in threading.enumerate() if threading else ():
-      if thread is not threading.main_thread() and not thread.daemon:
-        thread.join()
+    if threading:  # only if the code has imported it
+      for thread in threading.enumerate():
+        if thread is not threading.main_thread() and not thread.daemon:
+          thread.join()
   except SystemExit as leave:
     if isinstance(leave.code, str):
       _print(leave.code + '\n')

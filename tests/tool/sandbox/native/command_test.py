@@ -18,12 +18,12 @@ pytestmark = pytest.mark.skipif(
 # Of sandbox_test's escapes, those from what is kept here. Reading is allowed,
 # and so are modes and times of files.
 KEPT = (
-  *('hard_link', 'overwrite', 'append', 'create_beside', 'truncate', 'remove'),
-  *('rename', 'write_pth', 'write_standard_library'),
-  *('kill_another', 'kill_group', 'trace', 'memory_of_another'),
-  *('tcp', 'udp', 'http', 'listen', 'raw_socket', 'packet_socket', 'netlink'),
-  *('unix_stream', 'unix_abstract', 'unix_from_a_pair', 'ring'),
-)
+  'hard_link', 'overwrite', 'append', 'create_beside', 'truncate', 'remove',
+  'rename', 'write_pth', 'write_standard_library',
+  'kill_another', 'kill_group', 'trace', 'memory_of_another',
+  'tcp', 'udp', 'http', 'listen', 'raw_socket', 'packet_socket', 'netlink',
+  'unix_stream', 'unix_abstract', 'unix_from_a_pair', 'ring',
+)  # fmt: skip
 MORE = {
   'mptcp': """
 import socket
