@@ -82,7 +82,7 @@ CASES = [
   (
     'train',
     (G, W, "--config.loss=('ppo_dul',)"),
-    "'ppo_dul', which is not registered (did you mean 'ppo_dual'?)",
+    "got 'ppo_dul' (did you mean 'ppo_dual'?)",
   ),
   (
     'train',
