@@ -128,7 +128,7 @@ def attribution(
   """
   talk = numbered_conversation(x.item)
   ended = f'The task was scored {x.item.outcome:g}.'
-  form = 'Answer with a line for each, such as "1: good" or "2: bad".'
+  form = 'Answer with one line each, such as "1: good" or "2: bad".'
   text = x.ask(f'{talk}\n{ended}\n\n{question} {form}')
   labels = answers.lines(text, len(x.item.turns))
   out = []

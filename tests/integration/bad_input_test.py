@@ -291,7 +291,7 @@ def command(main, *flags):
       '--config.nope is not a field of this config; config has advantage,',
     ),
     ('eval', ('--workdir=no/such/run',), 'is not the folder of a run'),
-    ('view', ('no/such/run',), "no/such/run has no folder 'trajectories'"),
+    ('view', ('no/such/run',), 'no/such/run must be the --workdir'),
   ],
 )
 def test_command_line(main, flags, message):

@@ -97,7 +97,7 @@ def test_one_that_lost_its_workdir_writes_no_more(tmp_path, capsys):
       other.__enter__()
       before.update(files(tmp_path))
 
-  assert 'is now that of process' in told(capsys, tmp_path, take_over)
+  assert 'was taken over by process' in told(capsys, tmp_path, take_over)
   assert files(tmp_path) == before
 
 

@@ -271,7 +271,7 @@ def test_two_at_once_and_one_after_a_kill(tmp_path, cache):
   first, second = sorted(two, key=lambda p: p.returncode)
   refusal = said[two.index(second)].splitlines()[-1]
   assert refusal.startswith('error: ')
-  assert f'is the workdir of process {first.pid} on ' in refusal
+  assert f'is in use by process {first.pid} on ' in refusal
   assert_same_run(run.whole, run.cut, steps=STEPS)
   shutil.rmtree(run.cut)
   run.kill('row', 5)

@@ -224,7 +224,7 @@ CASES = {
             'process': ('add_token_signal', 'leave_one_out'),
           }
         },
-        ('c.stream.process', "'leave_one_out'", 'put it earlier'),
+        ('c.stream.process', "'leave_one_out'", 'must come before'),
       ),
     ),
   ),
@@ -382,7 +382,7 @@ CASES = {
       ),
       (
         {'stream': {'turn': ('turn_reward', 'to_tokens', 'return_to_go')}},
-        ('c.stream.turn', "'return_to_go'", 'put it earlier'),
+        ('c.stream.turn', "'return_to_go'", 'must come before'),
       ),
     ),
   ),

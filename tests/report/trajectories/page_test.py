@@ -153,9 +153,9 @@ def test_the_command_says_what_it_lacks(tmp_path, folder):
   )
   for words, match in {
     (): 'error: RUN is missing',
-    (tmp_path,): "error: .* has no folder 'trajectories'; name",
+    (tmp_path,): 'error: .* must be the --workdir of a started run',
     (folder, 'x'): "error: 'x' is not a flag",
-    (folder, f'--out={out}', '--only=x=1'): 'error: x=1 is no filter',
+    (folder, f'--out={out}', '--only=x=1'): 'error: filter x must be',
     (folder, '--port=99999'): 'error: --port=99999 is too high',
   }.items():
     code, text = run(*words)
