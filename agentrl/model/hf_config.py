@@ -8,6 +8,7 @@ nothing in a checkpoint is ignored silently.
 
 import copy
 import math
+import os
 import pathlib
 from typing import Any, NamedTuple
 
@@ -139,7 +140,7 @@ _ACTIVATIONS = {
 }
 
 
-def read(directory: str | pathlib.Path) -> Config:
+def read(directory: str | os.PathLike) -> Config:
   """Reads the config.json of a directory, or its text model's section.
 
   quantization_config is outside that section.

@@ -37,6 +37,8 @@ class Policy:
       positions for.
     """
     s, state = self._run.experiment, self._run.state
+    if state is None:
+      raise ValueError('the run is not open; write `with Run(...) as run:`')
     words, context = s.tokenizer, s.algorithm.context
     ids = words.encode(text, specials=True)
     if not ids or max_tokens < 1:

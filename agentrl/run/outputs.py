@@ -72,8 +72,10 @@ class RunOutputs:
 
   def flush(self) -> None:
     """Returns when all that was written is on disk."""
-    for x in (*self._writers, *self._logs):
-      x.flush()
+    for writer in self._writers:
+      writer.flush()
+    for log in self._logs:
+      log.flush()
 
   def save(self, step: int, state: Any, meta: dict[str, Any]) -> None:
     self.flush()
@@ -82,8 +84,10 @@ class RunOutputs:
       self._checkpoints[i].save(step, states[i], meta)
 
   def close(self) -> None:
-    for x in (*self._writers, *self._logs):
-      x.close()
+    for writer in self._writers:
+      writer.close()
+    for log in self._logs:
+      log.close()
 
   def evaluated(self, step: int) -> bool:
     """Returns whether every seed has a row of the evaluation at this step."""

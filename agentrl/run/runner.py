@@ -108,8 +108,8 @@ def open_run(
       )
       for w, x in zip(workdirs, locks, strict=True)
     ]
-    for x in checkpoints:  # a state that is being saved is whole at the end
-      stack.callback(x.close)
+    for kept in checkpoints:  # a state that is being saved is whole at the end
+      stack.callback(kept.close)
     state, resumed, spent = weights.restore_or_init(
       axis,
       experiments,

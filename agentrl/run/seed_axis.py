@@ -27,17 +27,17 @@ FREE = ('seed', 'init')  # the fields of a config that may differ
 class SeedAxis(NamedTuple):
   """S seeds, equally many on each device of the mesh; None: one, no axis."""
 
-  count: int = 1  # S
+  seeds: int = 1  # S
   mesh: Mesh | None = None
 
   @property
   def vmapped(self) -> bool:
     """Returns whether seeds share a device."""
-    return self.mesh is not None and self.count > self.mesh.size
+    return self.mesh is not None and self.seeds > self.mesh.size
 
   @property
   def shape(self) -> tuple[int, ...]:
-    return (self.count,) if self.mesh else ()
+    return (self.seeds,) if self.mesh else ()
 
   def map(self, f: Callable) -> Callable:
     """Lifts a function of one seed's arrays to arrays [S, ...] of all seeds.
@@ -77,7 +77,7 @@ class SeedAxis(NamedTuple):
 
   def same(self, tree: Any) -> Any:
     """Stacks the same tree for every seed."""
-    return self.stack([tree] * self.count)
+    return self.stack([tree] * self.seeds)
 
   def unstack(self, tree: Any) -> list[Any]:
     """Undoes `stack`, on the first device."""
@@ -85,7 +85,7 @@ class SeedAxis(NamedTuple):
       return [tree]
     device = jax.devices()[0]
     host = jax.tree.map(lambda x: x if _is_key(x) else np.asarray(x), tree)
-    parts = (self.seed(host, i) for i in range(self.count))
+    parts = (self.seed(host, i) for i in range(self.seeds))
     return [jax.device_put(x, device) for x in parts]
 
   def seed(self, tree: Any, i: int) -> Any:
@@ -115,7 +115,7 @@ def over_devices(count: int) -> SeedAxis:
     return SeedAxis()
   devices = jax.devices()
   n = max(d for d in range(1, len(devices) + 1) if count % d == 0)
-  return SeedAxis(count, Mesh(np.array(devices[:n]), SPEC))
+  return SeedAxis(count, Mesh(np.array(devices[:n]), ('seed',)))
 
 
 def of_seed(scalars: Mapping[str, Any], i: int) -> dict[str, Any]:

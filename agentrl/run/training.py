@@ -1,7 +1,7 @@
 """Training of a run: stage after stage, with the hooks of every step."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,7 +41,7 @@ def train_stages(
   stopping: Callable[[], None] = lambda: None,
   spent: float = 0.0,
   reporter: progress.Progress | None = None,
-) -> Iterator[tuple[str, int, TrainState, Metrics]]:
+) -> Generator[tuple[str, int, TrainState, Metrics]]:
   """Trains stage after stage, from state.step to the end of the last.
 
   Yields (kind of stage, steps done, state, metrics) after each step. The state

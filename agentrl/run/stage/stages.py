@@ -10,6 +10,7 @@ from absl import logging
 from agentrl import evaluate, loop, registry
 from agentrl.configs import stages as stage_list
 from agentrl.configs.stages import StagePlan
+from agentrl.dataset.host_tasks import HostTaskSet
 from agentrl.learner import algorithm as algorithm_lib
 from agentrl.learner import update as update_lib
 from agentrl.log.sample import TrajectoryLogger
@@ -185,7 +186,7 @@ def check_demos(
     own = not c.sft.mix and not c.sft.store
     mixed = [c.mix[name] for name in c.sft.mix]
     own |= any(x.kind == 'demonstrations' and not x.of for x in mixed)
-    if s.on_host and own:
+    if own and isinstance(s.train, HostTaskSet):
       host_env.messages(c, s.tokenizer, s.train.demonstration)
 
 
@@ -231,7 +232,7 @@ def eval_hook(
     )
     counts = {f'eval/{x}': n for x, n in playing.taken().items()}
     scalars, some = [], []
-    for i in range(axis.count):
+    for i in range(axis.seeds):
       mine, last = axis.seed((ends, record), i)
       scalars.append(evaluate.measure(mine, c.eval.episodes, len(tasks)))
       if c.log.eval_trajectories and log is not None:
