@@ -26,7 +26,7 @@ CLAIMS = (
   claim('Progress has room', dose.EXACT, 'grpo', 0.05),
   claim('An error drawn afresh at .4 leaves a gain', 'white_40', 'grpo', 0.03),
   claim('So does one at .2', 'white_20', 'grpo', 0.02),
-  claim('Pure noise costs', 'white_0', 'grpo', -0.02),
+  claim('What knows nothing costs', 'white_0', 'grpo', -0.02),
 )
 
 
@@ -61,7 +61,7 @@ def get_study() -> Study:
     extra_metrics={dose.PROGRESS: 'degraded_truth/correlation'},
     notes=(
       'GRPO and progress were run on seeds 0 and 1, whose difference was seen',
-      'persistent errors, and errors shared by a turn or a message',
+      'errors that last, and those of the turn or the message',
       'errors have the rate of progress',
     ),
   )

@@ -156,7 +156,7 @@ def get_study() -> Study:
       ' bifurcation has the same number of turns',
       'the runs of a first time were lost before a figure of the pairs was'
       ' looked at; they had 10 pairs at the common rate, these have 5',
-      "controls and ablations use their method's rate, the truth"
-      " graph_return's; arms that tables settled have 5 pairs",
+      'controls and ablations have the rate of their method, the truth that of'
+      ' graph_return; those that tables settled have 5 pairs',
     ),
   )

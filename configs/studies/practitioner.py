@@ -61,8 +61,8 @@ def get_study() -> Study:
     name='practitioner',
     title='Reward density by algorithm',
     question=(
-      'Do turn rewards learn faster than outcome rewards, and how much does'
-      ' that depend on the algorithm?'
+      'Do rewards of turns learn faster than those of the outcome, and how much'
+      ' does that depend on the algorithm?'
     ),
     by='train',
     arms=ARMS,

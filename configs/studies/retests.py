@@ -108,6 +108,6 @@ def get_study() -> Study:
       ' among the arms; SPEAR, whose memory they lack',
       'reward scales, which a deviation divides out, and response lengths,'
       ' which are equal here',
-      'entropies shuffled between responses, which is not implemented',
+      'entropies shuffled between responses, for which there is no piece',
     ),
   )

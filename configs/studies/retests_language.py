@@ -78,7 +78,7 @@ def get_study() -> Study:
       ' world (configs/studies/language.py)',
       'hierarchical advantages (HiPER), whose messages name subgoals: their'
       ' warm start is another',
-      'branching by TRACE; entropies shuffled between responses, which is not'
-      ' implemented',
+      'branching by TRACE; entropies shuffled between responses, for which'
+      ' there is no piece',
     ),
   )

@@ -170,6 +170,6 @@ def get_study() -> Study:
       ' and td_prm with phi and V at 0.05, 0.15 and 0.4 of the policy were run'
       ' on seeds 0 to 7 before this was written',
       'replay of earlier batches, and GRPO on gamma^T, which no link makes',
-      "truths use graph_return's rate, controls their method's",
+      'truths have the rate of graph_return, controls that of their method',
     ),
   )
