@@ -6,42 +6,153 @@ slot. Everything runs unchanged without a mesh, under automatic and under
 explicit axes (`mesh.auto`).
 """
 
+import chex
 import jax
 import jax.numpy as jnp
+from flax import struct
 
 from agentrl import mesh
 from agentrl.domain import OneOf
-from agentrl.types import Span
+from agentrl.types import Array, Batch, Span
 
 ROW = ('batch', None)
+UNITS = ('turn', 'trajectory')
 
 
-def _flat(traj, turn, b: int, k: int):
-  """Flat index of (traj, turn) into [B * K], B * K for what is neither."""
-  inside = (traj >= 0) & (turn >= 0) & (traj < b) & (turn < k)
-  return jnp.where(inside, traj * k + turn, b * k)
+class TurnIndex(struct.PyTreeNode):
+  """Ids of trajectory and turn of every token, and how many there may be.
 
-
-def to_tokens(table, traj, turn):
-  """x_BK at every token: out[n, t] = table[traj, turn], 0 outside of turns.
-
-  Args:
-    table: [B, K]
-    traj, turn: [N, T] i32
-  Returns: [N, T]
+  Tokens [N, T] and turns [B, K] meet here. Ids outside of [0, B) and [0, K)
+  belong to no turn.
   """
-  b, k = table.shape
 
-  def f(table, traj, turn):
-    padded = jnp.append(table.reshape(-1), jnp.zeros((), table.dtype))
-    return padded[_flat(traj, turn, b, k)]
+  traj: Array  # [N, T] i32
+  turn: Array  # [N, T] i32
+  b: int = struct.field(pytree_node=False)
+  k: int = struct.field(pytree_node=False)
 
-  return mesh.auto(f, ROW)(table, traj, turn)
+  def _flat(self):
+    """Flat index of (traj, turn) into [B * K], B * K for what is neither."""
+    traj, turn, b, k = self.traj, self.turn, self.b, self.k
+    inside = (traj >= 0) & (turn >= 0) & (traj < b) & (turn < k)
+    return jnp.where(inside, traj * k + turn, b * k)
+
+  def unit(self, name: str) -> 'TurnIndex':
+    """Returns the index under which each unit is one turn.
+
+    A trajectory's unit holds its prompts, too; K is then 1.
+
+    Args:
+      name: 'turn' or 'trajectory'
+    """
+    OneOf(*UNITS).check('unit', name)
+    if name == 'turn':
+      return self
+    return self.replace(turn=jnp.where(self.traj >= 0, 0, -1), k=1)
+
+  def to_tokens(self, table):
+    """Reads x_BK at every token: out[n, t] = table[traj, turn], else 0.
+
+    Args:
+      table: [B, K]
+    Returns: [N, T]; 0 outside of turns
+    """
+    chex.assert_shape(table, (self.b, self.k))
+
+    def f(table, index):
+      padded = jnp.append(table.reshape(-1), jnp.zeros((), table.dtype))
+      return padded[index._flat()]
+
+    return mesh.auto(f, ROW)(table, self)
+
+  def trajectories_to_tokens(self, x):
+    """Reads x [B] at every token of a trajectory, prompts included: [N, T]."""
+    return self.unit('trajectory').to_tokens(x[:, None])
+
+  def to_turns(self, x):
+    """Sums x [N, T] over the tokens of each (trajectory, turn): [B, K]."""
+
+    def f(x, index):
+      out = jnp.zeros(index.b * index.k + 1, x.dtype)
+      out = out.at[index._flat()].add(x)
+      return out[:-1].reshape(index.b, index.k)
+
+    return mesh.auto(f, None)(x, self)
+
+  def to_trajectories(self, x):
+    """Sums x [N, T] over a trajectory's tokens, prompts included: [B]."""
+    return self.unit('trajectory').to_turns(x)[:, 0]
+
+  def at_turns(self, x, pick):
+    """Reads x [N, T] at the one picked token of each turn: [B, K], else 0."""
+    return self.to_turns(jnp.where(pick, x, 0))
+
+  def sum_within(self, x, mask):
+    """Sums x over the masked tokens of its turn, at every token: [N, T]."""
+    return self.to_tokens(self.to_turns(jnp.where(mask, x, 0)))
+
+  def mean_within(self, x, mask):
+    """Averages x over the masked tokens of its turn, at every token: [N, T].
+
+    0 where a turn has no masked token, and outside of turns.
+    """
+    n = self.to_turns(mask.astype(x.dtype))
+    whole = self.to_turns(jnp.where(mask, x, 0))
+    return self.to_tokens(whole / jnp.maximum(n, 1))
+
+  def largest_turns(self, x, mask):
+    """Takes the maximum of x over the masked tokens of each turn: [B, K].
+
+    -inf where a turn has none.
+    """
+
+    def f(x, mask, index):
+      size = index.b * index.k
+      slot = jnp.where(mask, index._flat(), size)
+      out = jnp.full(size + 1, -jnp.inf, x.dtype).at[slot].max(x)
+      return out[:-1].reshape(index.b, index.k)
+
+    return mesh.auto(f, None)(x, mask, self)
+
+  def in_order(self, x, mask, size: int):
+    """Reads x at the first `size` masked tokens of each turn: [B, K, size].
+
+    0 beyond. The masked tokens of a turn are contiguous (types.Rows).
+    """
+    start, _ = self.bounds(mask)
+    at = jnp.broadcast_to(jnp.arange(x.shape[1]), x.shape)
+    first = self.to_turns(jnp.where(start, at, 0))
+    place = at - self.to_tokens(first)
+
+    def f(x, mask, index, place):
+      b, k, flat = index.b, index.k, index._flat()
+      used = mask & (flat < b * k) & (place < size)
+      slot = jnp.where(used, flat * size + place, b * k * size)
+      out = jnp.zeros(b * k * size + 1, x.dtype).at[slot].set(x)
+      return out[:-1].reshape(b, k, size)
+
+    return mesh.auto(f, None)(x, mask, self, place)
+
+  def bounds(self, mask):
+    """Marks first and last masked token of every turn in its row: [N, T] bool.
+
+    The masked tokens of a turn are contiguous (types.Rows).
+    """
+
+    def f(mask, traj, turn):
+      ids = jnp.where(mask, traj * (jnp.max(turn) + 2) + turn, -1)
+      edge = jnp.full_like(ids[:, :1], -2)
+      before = jnp.concatenate([edge, ids[:, :-1]], axis=1)
+      after = jnp.concatenate([ids[:, 1:], edge], axis=1)
+      return mask & (ids != before), mask & (ids != after)
+
+    return mesh.auto(f, ROW, ROW)(mask, self.traj, self.turn)
 
 
-def trajectories_to_tokens(x, traj):
-  """x [B] at every token of each trajectory, prompts included: [N, T]."""
-  return to_tokens(x[:, None], traj, jnp.where(traj >= 0, 0, -1))
+def index(batch: Batch) -> TurnIndex:
+  """Returns the index of the batch's own rows and turns."""
+  b, k = batch.turns.valid.shape
+  return TurnIndex(batch.rows.traj, batch.rows.turn, b, k)
 
 
 def in_message(rows):
@@ -63,103 +174,7 @@ def in_span(span, which: Span):
   return inside | (span == Span.ARGUMENT) if which == Span.CALL else inside
 
 
-def to_turns(x, traj, turn, b: int, k: int):
-  """Sum of x [N, T] over the tokens of each (trajectory, turn): [B, K]."""
-
-  def f(x, traj, turn):
-    out = jnp.zeros(b * k + 1, x.dtype)
-    out = out.at[_flat(traj, turn, b, k)].add(x)
-    return out[:-1].reshape(b, k)
-
-  return mesh.auto(f, None)(x, traj, turn)
-
-
-def at_turns(x, pick, traj, turn, b: int, k: int):
-  """x [N, T] at the one picked token of each turn: [B, K], 0 where none."""
-  return to_turns(jnp.where(pick, x, 0), traj, turn, b, k)
-
-
-UNITS = ('turn', 'trajectory')
-
-
-def unit(name: str, traj, turn, k: int):
-  """Ids under which each unit is one turn, and how many there are of them.
-
-  A trajectory's unit holds its prompts, too.
-
-  Args:
-    name: 'turn' or 'trajectory'
-    traj, turn: [N, T] i32
-  Returns: traj, turn [N, T] and the number of turns, k or 1.
-  """
-  OneOf(*UNITS).check('unit', name)
-  if name == 'turn':
-    return traj, turn, k
-  return traj, jnp.where(traj >= 0, 0, -1), 1
-
-
-def sum_within(x, mask, traj, turn, b: int, k: int):
-  """Sum of x over the masked tokens of its turn, at every token: [N, T]."""
-  whole = to_turns(jnp.where(mask, x, 0), traj, turn, b, k)
-  return to_tokens(whole, traj, turn)
-
-
-def mean_within(x, mask, traj, turn, b: int, k: int):
-  """Mean of x over the masked tokens of its turn, at every token: [N, T].
-
-  0 where a turn has no masked token, and outside of turns.
-  """
-  n = to_turns(mask.astype(x.dtype), traj, turn, b, k)
-  whole = to_turns(jnp.where(mask, x, 0), traj, turn, b, k)
-  return to_tokens(whole / jnp.maximum(n, 1), traj, turn)
-
-
-def largest_turns(x, mask, traj, turn, b: int, k: int):
-  """Maximum of x over the masked tokens of each turn, -inf where none."""
-
-  def f(x, mask, traj, turn):
-    slot = jnp.where(mask, _flat(traj, turn, b, k), b * k)
-    out = jnp.full(b * k + 1, -jnp.inf, x.dtype).at[slot].max(x)
-    return out[:-1].reshape(b, k)
-
-  return mesh.auto(f, None)(x, mask, traj, turn)
-
-
-def in_order(x, mask, traj, turn, b: int, k: int, size: int):
-  """x at the first `size` masked tokens of each turn: [B, K, size], 0 beyond.
-
-  The masked tokens of a turn are contiguous (types.Rows)."""
-  start, _ = bounds(mask, traj, turn)
-  at = jnp.broadcast_to(jnp.arange(x.shape[1]), x.shape)
-  first = to_turns(jnp.where(start, at, 0), traj, turn, b, k)
-  place = at - to_tokens(first, traj, turn)
-
-  def f(x, mask, traj, turn, place):
-    flat = _flat(traj, turn, b, k)
-    used = mask & (flat < b * k) & (place < size)
-    slot = jnp.where(used, flat * size + place, b * k * size)
-    out = jnp.zeros(b * k * size + 1, x.dtype).at[slot].set(x)
-    return out[:-1].reshape(b, k, size)
-
-  return mesh.auto(f, None)(x, mask, traj, turn, place)
-
-
-def bounds(mask, traj, turn):
-  """First and last masked token of every turn, within its row: [N, T] bool.
-
-  The masked tokens of a turn are contiguous (types.Rows)."""
-
-  def f(mask, traj, turn):
-    ids = jnp.where(mask, traj * (jnp.max(turn) + 2) + turn, -1)
-    edge = jnp.full_like(ids[:, :1], -2)
-    before = jnp.concatenate([edge, ids[:, :-1]], axis=1)
-    after = jnp.concatenate([ids[:, 1:], edge], axis=1)
-    return mask & (ids != before), mask & (ids != after)
-
-  return mesh.auto(f, ROW, ROW)(mask, traj, turn)
-
-
-def align(x, there, here, b: int, k: int):
+def align(x, there, here):
   """x at the sampled tokens of other rows that hold the same messages.
 
     out[n, t] = x[n, t'],  t' the column in row n of `there` of the token that
@@ -170,26 +185,26 @@ def align(x, there, here, b: int, k: int):
 
   Args:
     x: [N, T', ...], of the rows `there`
-    there, here: (sampled, traj, turn) of [N, T'] and of [N, T]
+    there, here: (sampled, index) of rows [N, T'] and of [N, T]
   Returns: [N, T, ...]; 0 where nothing was sampled `here`, and where the
     message is missing `there`
   Raises: ValueError for other numbers of rows.
   """
-  mask, traj, turn = here
+  mask, index = here
   if x.shape[0] != mask.shape[0]:
     raise ValueError(
       f'a reading of {x.shape[0]} rows cannot be laid beside {mask.shape[0]}'
       ' rows; choose a reading that has the same rows'
     )
 
-  def first(mask, traj, turn):
+  def first(mask, index):
     """Column of each message's first token [B, K], counted from 1; 0: none."""
-    start, _ = bounds(mask, traj, turn)
+    start, _ = index.bounds(mask)
     column = jnp.broadcast_to(jnp.arange(1, mask.shape[1] + 1), mask.shape)
-    return at_turns(column, start, traj, turn, b, k)
+    return index.at_turns(column, start)
 
-  begin = to_tokens(first(*there), traj, turn)
-  shift = begin - to_tokens(first(mask, traj, turn), traj, turn)
+  begin = index.to_tokens(first(*there))
+  shift = begin - index.to_tokens(first(mask, index))
 
   def f(x, shift, found):
     column = jnp.arange(mask.shape[1])[None] + shift
@@ -303,17 +318,16 @@ def group_reduce(x, mask, *columns, how: str = 'add'):
   return mesh.auto(f, ROW)(x, mask, *columns)
 
 
-def prefix_sum(x, mask, traj, turn, valid):
+def prefix_sum(x, mask, index: TurnIndex, valid):
   """Σ of x over the trajectory's masked tokens up to here: [N, T].
 
   In whatever rows they stand; 0 off the mask. Arguments as in `next_token`.
   """
-  b, k = valid.shape
   x = jnp.where(mask, x, 0)
-  whole = to_turns(x, traj, turn, b, k)
-  whole = jnp.sum(jnp.where(valid, whole, 0), axis=1, keepdims=True)
-  whole = to_tokens(jnp.broadcast_to(whole, (b, k)), traj, turn)
-  rest = accumulate_tokens(x, 1.0, mask, traj, turn, valid)
+  whole = jnp.where(valid, index.to_turns(x), 0)
+  whole = jnp.sum(whole, axis=1, keepdims=True)
+  whole = index.to_tokens(jnp.broadcast_to(whole, valid.shape))
+  rest = accumulate_tokens(x, 1.0, mask, index, valid)
   return jnp.where(mask, whole - rest + x, 0)
 
 
@@ -454,42 +468,40 @@ def roll_turns(x, shift, mask):
   return mesh.auto(f, None)(x, shift, mask)
 
 
-def next_token(x, mask, traj, turn, valid):
+def next_token(x, mask, index: TurnIndex, valid):
   """x at the next masked token of the trajectory, in whatever row it stands.
 
   Args:
     x: [N, T]
     mask: [N, T] bool, the sampled tokens
-    traj, turn: [N, T] i32
+    index: of the rows
     valid: [B, K] bool
   Returns: [N, T], 0 after a trajectory's last token.
   """
-  b, k = valid.shape
-  start, end = bounds(mask, traj, turn)
-  has = to_turns(mask.astype(jnp.float32), traj, turn, b, k) > 0
-  first = at_turns(x, start, traj, turn, b, k)
-  after = to_tokens(next_turn(first, valid & has), traj, turn)
+  start, end = index.bounds(mask)
+  has = index.to_turns(mask.astype(jnp.float32)) > 0
+  first = index.at_turns(x, start)
+  after = index.to_tokens(next_turn(first, valid & has))
   inside = jnp.concatenate([x[:, 1:], jnp.zeros_like(x[:, :1])], axis=1)
   return jnp.where(mask, jnp.where(end, after, inside), 0)
 
 
-def accumulate_tokens(x, factor: float, mask, traj, turn, valid):
+def accumulate_tokens(x, factor: float, mask, index: TurnIndex, valid):
   """y_t = x_t + factor * y_{next token of the trajectory}; 0 off the mask.
 
   Two levels, so that rows may split a trajectory between turns: inside each
   turn first, then over [B, K] with factor^(tokens of the turn), then back.
   Arguments as in `next_token`.
   """
-  b, k = valid.shape
-  start, end = bounds(mask, traj, turn)
+  start, end = index.bounds(mask)
   inner = jnp.where(mask & ~end, factor, 0.0).astype(x.dtype)
   local = accumulate(jnp.where(mask, x, 0), inner)
   left = accumulate(mask.astype(x.dtype), (mask & ~end).astype(x.dtype))
   power = jnp.asarray(factor, x.dtype)
-  length = at_turns(left, start, traj, turn, b, k)
-  first = at_turns(local, start, traj, turn, b, k)
+  length = index.at_turns(left, start)
+  first = index.at_turns(local, start)
   carried = accumulate_turns(first, power**length, valid & (length > 0))
-  later = to_tokens(next_turn(carried, valid & (length > 0)), traj, turn)
+  later = index.to_tokens(next_turn(carried, valid & (length > 0)))
   return jnp.where(mask, local + power**left * later, 0)
 
 

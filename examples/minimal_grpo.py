@@ -88,7 +88,7 @@ def group_advantage(batch: rl.Batch) -> jax.Array:
   returns = batch.turns.reward.sum(axis=1)  # [B]
   moments = rl.ops.group_moments(returns, batch.ids['group'])
   advantage = rl.ops.zscore(returns, moments)  # [B]
-  return segment.trajectories_to_tokens(advantage, batch.rows.traj)  # [N, T]
+  return segment.index(batch).trajectories_to_tokens(advantage)  # [N, T]
 
 
 def loss(params, batch: rl.Batch, advantage: jax.Array) -> jax.Array:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from agentrl import mesh, segment
+from agentrl.segment import TurnIndex
 from agentrl.types import Span
 from tests import batches, errors
 
@@ -28,7 +29,7 @@ def _float64():
 def _run(how, f, *args, shape=()):
   """f(*args); on the 2x2 meshes arrays [N, T] lie along the data axis."""
   if how in ('eager', 'jit'):
-    return (jax.jit(f) if how == 'jit' else f)(*map(jnp.asarray, args))
+    return (jax.jit(f) if how == 'jit' else f)(*jax.tree.map(jnp.asarray, args))
   return batches.on_a_mesh(f, args, shape, explicit=how == 'explicit')
 
 
@@ -43,6 +44,7 @@ class Case:
     self.x = r.normal(size=(n, t))
     self.mask = r.random((n, t)) < 0.6
     self.table = r.normal(size=(b, k))
+    self.index = TurnIndex(self.traj, self.turn, b, k)
 
   def turns(self):
     """Positions of the tokens of each (trajectory, turn)."""
@@ -54,7 +56,7 @@ class Case:
 @everywhere
 def test_to_tokens(how):
   c = Case()
-  got = _run(how, segment.to_tokens, c.table, c.traj, c.turn, shape=c.shape)
+  got = _run(how, TurnIndex.to_tokens, c.index, c.table, shape=c.shape)
   want = np.zeros(c.shape)
   for i, j, where in c.turns():
     want[where] = c.table[i, j]
@@ -66,11 +68,7 @@ def test_to_tokens(how):
 def test_to_turns(how, dtype):
   c = Case(1)
   x = (10 * c.x).astype(dtype)
-
-  def f(x, traj, turn):
-    return segment.to_turns(x, traj, turn, c.b, c.k)
-
-  got = _run(how, f, x, c.traj, c.turn, shape=c.shape)
+  got = _run(how, TurnIndex.to_turns, c.index, x, shape=c.shape)
   assert got.dtype == dtype
   for i, j, where in c.turns():
     np.testing.assert_allclose(got[i, j], x[where].sum(), rtol=1e-12)
@@ -79,16 +77,11 @@ def test_to_turns(how, dtype):
 @everywhere
 def test_largest_turns(how):
   c = Case(2)
-
-  def f(x, mask, traj, turn):
-    return segment.largest_turns(x, mask, traj, turn, c.b, c.k)
-
-  got = _run(how, f, c.x, c.mask, c.traj, c.turn, shape=c.shape)
+  f = TurnIndex.largest_turns
+  got = _run(how, f, c.index, c.x, c.mask, shape=c.shape)
   for i, j, where in c.turns():
     assert got[i, j] == max(c.x[where & c.mask], default=-np.inf)
-  nothing = _run(
-    how, f, c.x, np.zeros_like(c.mask), c.traj, c.turn, shape=c.shape
-  )
+  nothing = _run(how, f, c.index, c.x, np.zeros_like(c.mask), shape=c.shape)
   assert (nothing == -np.inf).all()
 
 
@@ -97,15 +90,14 @@ def laid(request):
   return batches.lay(STORY, request.param, padding=1)
 
 
-def _ids(laid):
-  rows = laid.batch.rows
-  return rows.sampled, rows.traj, rows.turn
-
-
 @everywhere
 def test_bounds(how, laid):
   first, last = _run(
-    how, segment.bounds, *_ids(laid), shape=laid.tokens['value'].shape
+    how,
+    TurnIndex.bounds,
+    segment.index(laid.batch),
+    laid.batch.rows.sampled,
+    shape=laid.tokens['value'].shape,
   )
   for x, at in ((first, 0), (last, -1)):
     want = [[np.zeros(n) for n in sizes] for sizes in STORY.size]
@@ -119,15 +111,15 @@ def test_bounds(how, laid):
 
 @everywhere
 def test_at_turns(how, laid):
-  b, k = laid.batch.turns.valid.shape
   value = laid.tokens['value']
 
-  def f(x, sampled, traj, turn):
-    _, last = segment.bounds(sampled, traj, turn)
-    return segment.at_turns(x, last, traj, turn, b, k)
+  def f(x, sampled, index):
+    _, last = index.bounds(sampled)
+    return index.at_turns(x, last)
 
-  got = _run(how, f, value, *_ids(laid), shape=value.shape)
-  want = np.zeros((b, k))
+  index, sampled = segment.index(laid.batch), laid.batch.rows.sampled
+  got = _run(how, f, value, sampled, index, shape=value.shape)
+  want = np.zeros(laid.batch.turns.valid.shape)
   for i, turns in enumerate(STORY.token['value']):
     want[i, : len(turns)] = [x[-1] for x in turns]
   np.testing.assert_allclose(got, want, rtol=1e-12)
@@ -218,12 +210,16 @@ def test_roll_turns(how):
     np.testing.assert_array_equal(got[i], want)
 
 
+def _args(laid):
+  """mask, index, valid of the functions that go through a trajectory."""
+  batch = laid.batch
+  return batch.rows.sampled, segment.index(batch), batch.turns.valid
+
+
 @everywhere
 def test_next_token(how, laid):
-  value, valid = laid.tokens['value'], laid.batch.turns.valid
-  got = _run(
-    how, segment.next_token, value, *_ids(laid), valid, shape=value.shape
-  )
+  value, args = laid.tokens['value'], _args(laid)
+  got = _run(how, segment.next_token, value, *args, shape=value.shape)
   want = []
   for turns in STORY.token['value']:
     x = np.concatenate(turns)
@@ -244,11 +240,11 @@ def test_accumulate_tokens(how, factor, laid):
   valid[1, 2] = False
   x = laid.tokens['value']
 
-  def f(x, *ids):
-    return segment.accumulate_tokens(x, factor, *ids)
+  def f(x, mask, index, valid):
+    return segment.accumulate_tokens(x, factor, mask, index, valid)
 
-  ids = (sampled, rows.traj, rows.turn, valid)
-  got = _run(how, f, x, *ids, shape=x.shape)
+  index = segment.index(laid.batch)
+  got = _run(how, f, x, sampled, index, valid, shape=x.shape)
   got = batches.read(np.where(sampled, got, 0), STORY, laid)
   for i, turns in enumerate(STORY.token['value']):
     y = 0.0
@@ -264,10 +260,8 @@ def test_accumulate_tokens(how, factor, laid):
 
 @pytest.mark.parametrize('how', ['jit', 'explicit'])
 def test_since_start(how, laid):
-  value, valid = laid.tokens['value'], laid.batch.turns.valid
-  got = _run(
-    how, segment.prefix_sum, value, *_ids(laid), valid, shape=value.shape
-  )
+  value, args = laid.tokens['value'], _args(laid)
+  got = _run(how, segment.prefix_sum, value, *args, shape=value.shape)
   want = [
     np.split(
       np.cumsum(np.concatenate(turns)), np.cumsum([len(t) for t in turns])[:-1]
@@ -342,11 +336,9 @@ def test_rows_stay_split_on_an_explicit_mesh():
   """What is [N, T] comes back along the data axis, what is [B, K] whole."""
   c = Case()
   with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
-    args = batches.place((c.table, c.traj, c.turn), c.shape)
-    tokens = jax.jit(segment.to_tokens)(*args)
-    turns = jax.jit(lambda *a: segment.to_turns(*a, c.b, c.k))(
-      tokens, *args[1:]
-    )
+    index, table = batches.place((c.index, c.table), c.shape)
+    tokens = jax.jit(TurnIndex.to_tokens)(index, table)
+    turns = jax.jit(TurnIndex.to_turns)(index, tokens)
   assert tokens.sharding.spec == mesh.spec('batch', None)
   assert turns.sharding.is_fully_replicated
 
@@ -354,20 +346,32 @@ def test_rows_stay_split_on_an_explicit_mesh():
 def test_bounds_of_neighbours_whose_numbers_add_up_to_the_same():
   """Turn 1 of trajectory 0 beside turn 0 of trajectory 1."""
   traj, turn = jnp.array([[0, 0, 1, 1]]), jnp.array([[1, 1, 0, 0]])
-  first, last = segment.bounds(jnp.ones_like(traj, bool), traj, turn)
+  index = TurnIndex(traj, turn, 2, 2)
+  first, last = index.bounds(jnp.ones_like(traj, bool))
   assert first.tolist() == [[True, False, True, False]]
   assert last.tolist() == [[False, True, False, True]]
 
 
 def test_a_trajectory_holds_its_prompts():
   traj, turn = jnp.array([[0, 0, 1, -1]]), jnp.array([[-1, 3, -1, -1]])
-  got = segment.unit('trajectory', traj, turn, 4)
-  assert [np.asarray(x).tolist() for x in got[:2]] == [
-    [[0, 0, 1, -1]],
-    [[0, 0, 0, -1]],
-  ]
-  assert got[2] == 1
-  assert segment.unit('turn', traj, turn, 4)[2] == 4
+  index = TurnIndex(traj, turn, 2, 4)
+  got = index.unit('trajectory')
+  assert got.traj.tolist() == [[0, 0, 1, -1]]
+  assert got.turn.tolist() == [[0, 0, 0, -1]]
+  assert (got.b, got.k) == (2, 1)
+  assert index.unit('turn') is index
+  x = jnp.array([[1.0, 2, 4, 8]])
+  assert index.to_trajectories(x).tolist() == [3, 4]
+  there = index.trajectories_to_tokens(jnp.array([5.0, 7]))
+  assert there.tolist() == [[5, 5, 7, 0]]
+
+
+def test_a_table_of_other_turns_is_refused():
+  """A table of another capacity would be read at the wrong turns."""
+  index = Case(k=3).index
+  for shape in ((4, 2), (3, 3), (12,)):
+    with pytest.raises(AssertionError):
+      index.to_tokens(jnp.zeros(shape))
 
 
 def test_rank():
@@ -391,11 +395,12 @@ def test_in_order():
   turn = jnp.array([[-1, 0, 0, 0, 1, 1], [0, 0, 0, -1, -1, -1]])
   mask = jnp.array([[0, 1, 1, 0, 1, 1], [0, 1, 1, 0, 0, 0]]) > 0
   x = jnp.arange(1, 13).reshape(2, 6)
-  f = jax.jit(segment.in_order, static_argnums=(4, 5, 6))
-  got = f(x, mask, traj, turn, 2, 2, 3)
+  f = jax.jit(TurnIndex.in_order, static_argnums=3)
+  index = TurnIndex(traj, turn, 2, 2)
+  got = f(index, x, mask, 3)
   want = [[[2, 3, 0], [0, 0, 0]], [[8, 9, 0], [5, 6, 0]]]
   np.testing.assert_array_equal(got, want)
-  short = f(x, mask, traj, turn, 2, 2, 1)
+  short = f(index, x, mask, 1)
   np.testing.assert_array_equal(short, np.array(want)[..., :1])
 
 
@@ -422,19 +427,18 @@ def test_align(how):
         mask[n, here], traj[n, here], turn[n, here] = True, b, k
         place[n, here] = 10 * b + 5 * k + np.arange(size)
         at += size
-    return (mask, traj, turn), place
+    return (mask, TurnIndex(traj, turn, 2, 2)), place
 
   there, where = lay(12, [2, 5, 0, 3], lacking)
   here, want = lay(9, [0, 1, 2, 1])
   x = r.normal(size=(4, 12))
 
-  def f(x, mask_t, traj_t, turn_t, mask, traj, turn):
-    ids = (mask_t, traj_t, turn_t), (mask, traj, turn)
-    near = segment.align(x, *ids, 2, 2)
-    both = segment.align(jnp.stack([x, 2 * x], -1), *ids, 2, 2)
+  def f(x, there, here):
+    near = segment.align(x, there, here)
+    both = segment.align(jnp.stack([x, 2 * x], -1), there, here)
     return near, both
 
-  got, both = _run(how, f, x, *there, *here, shape=(4, 9))
+  got, both = _run(how, f, x, there, here, shape=(4, 9))
   found = {p: v for p, v in zip(where.flat, x.flat, strict=True) if p >= 0}
   assert len(found) == 7
   expected = [found.get(p, 0.0) for p in want.flat]
@@ -444,9 +448,10 @@ def test_align(how):
 
 
 def test_align_stays_within_rows():
-  ids = jnp.zeros((2, 3), bool), *(jnp.zeros((2, 3), jnp.int32),) * 2
+  ids = jnp.zeros((2, 3), jnp.int32)
+  rows = jnp.zeros((2, 3), bool), TurnIndex(ids, ids, 1, 1)
   with errors.raises(ValueError, '4 2'):
-    segment.align(jnp.zeros((4, 3)), ids, ids, 1, 1)
+    segment.align(jnp.zeros((4, 3)), rows, rows)
 
 
 def test_top():

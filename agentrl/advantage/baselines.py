@@ -177,14 +177,14 @@ def optimal_token_baseline(
   chex.assert_equal_shape(
     [value, x.signals['old_logp'], x.signals['old_sum_sq_prob']]
   )
-  spread = lambda table: segment.to_tokens(table, rows.traj, rows.turn)  # noqa: E731
-  counted = spread(group_stats.counted(x.batch, 'trajectory'))
+  index, valid = segment.index(x.batch), x.batch.turns.valid
+  counted = index.to_tokens(group_stats.counted(x.batch, 'trajectory'))
   mask = rows.sampled & counted & (x.credit.weight > 0)
-  ids = (mask, rows.traj, rows.turn, x.batch.turns.valid)
   energy = 1 - 2 * jnp.exp(x.signals['old_logp']) + x.signals['old_sum_sq_prob']
-  w = jnp.maximum(segment.prefix_sum(energy, *ids), 0) + 1e-8
-  place = segment.prefix_sum(jnp.ones_like(value), *ids).astype(jnp.int32)
-  columns = spread(group_stats.cells(x.batch, by)), place
+  w = jnp.maximum(segment.prefix_sum(energy, mask, index, valid), 0) + 1e-8
+  place = segment.prefix_sum(jnp.ones_like(value), mask, index, valid)
+  place = place.astype(jnp.int32)
+  columns = index.to_tokens(group_stats.cells(x.batch, by)), place
   # Differences to the largest: equal values give exactly zero.
   top = lambda y: segment.group_reduce(y, mask, *columns, how='max')  # noqa: E731
   less = value - top(value)

@@ -36,7 +36,7 @@ def zero(batch: Batch) -> Credit:
   """
   rows = batch.rows
   counted = counting.counted(batch, 'turn')
-  counted = segment.to_tokens(counted, rows.traj, rows.turn)
+  counted = segment.index(batch).to_tokens(counted)
   return Credit(
     turn=jnp.zeros_like(batch.turns.reward),
     token=jnp.zeros_like(rows.logp),
@@ -141,17 +141,18 @@ def compute_advantage(
 def token_advantage(credit: Credit, rows: Rows) -> Array:
   """A_nt = turn[traj_nt, turn_nt] + token_nt; 0 outside of messages."""
   chex.assert_rank([credit.turn, credit.token], 2)
-  turn = segment.to_tokens(credit.turn, rows.traj, rows.turn)
+  b, k = credit.turn.shape
+  index = segment.TurnIndex(rows.traj, rows.turn, b, k)
+  turn = index.to_tokens(credit.turn)
   return jnp.where(segment.in_message(rows), turn + credit.token, 0)
 
 
 def per_turn(credit: Credit, batch: Batch) -> Array:
   """Mean of `token_advantage` over the sampled tokens of each turn: [B, K]."""
-  rows, (b, k) = batch.rows, batch.turns.valid.shape
+  rows, index = batch.rows, segment.index(batch)
   token = token_advantage(credit, rows)
-  ids = rows.traj, rows.turn, b, k
-  count = segment.to_turns(rows.sampled.astype(token.dtype), *ids)
-  total = segment.to_turns(token, *ids)
+  count = index.to_turns(rows.sampled.astype(token.dtype))
+  total = index.to_turns(token)
   return total / jnp.maximum(count, 1)
 
 

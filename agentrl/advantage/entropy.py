@@ -51,7 +51,7 @@ def entropy_factor(
   cell = group_stats.cells(x.batch, by)
   # A plain sum of n entropies may be wrong by n of its roundings.
   alpha = factor(m.mean, enters, cell, lam, size=m.n * m.mean)
-  at = segment.to_tokens(alpha, x.batch.rows.traj, x.batch.rows.turn)
+  at = segment.index(x.batch).to_tokens(alpha)
   n = jnp.sum(enters).astype(alpha.dtype)
   spread = jnp.sum(jnp.where(enters, jnp.abs(alpha - 1), 0))
   credit = chain.times(x.credit, alpha).replace(token=at * x.credit.token)

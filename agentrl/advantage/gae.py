@@ -59,12 +59,12 @@ def gae_turns(
 
   All tokens of a turn share A_k; the value is regressed at the first.
   """
-  rows, value = x.batch.rows, x.signals['value']
-  first, _ = segment.bounds(rows.sampled, rows.traj, rows.turn)
-  v = returns.at_turns(value, first, x.batch)
+  index, value = segment.index(x.batch), x.signals['value']
+  first, _ = index.bounds(x.batch.rows.sampled)
+  v = index.at_turns(value, first)
   has = returns.sampled_turns(x.batch)
   a = ops.gae_turns(x.credit.turn, v, has, gamma=gamma, lam=lam)
-  target = segment.to_tokens(a + v, rows.traj, rows.turn)
+  target = index.to_tokens(a + v)
   mask = group_stats.counted(x.batch, 'trajectory')
   credit, metrics = _regress(x, x.credit.token, target, first)
   return credit.replace(turn=jnp.where(mask, a, 0)), metrics
@@ -87,11 +87,12 @@ def gae_bilevel(
   boundary as well; the released code takes non-zero rewards for boundaries.
   """
   rows, value = x.batch.rows, x.signals['value']
-  _, last = segment.bounds(rows.sampled, rows.traj, rows.turn)
-  v = returns.at_turns(value, last, x.batch)
+  index = segment.index(x.batch)
+  _, last = index.bounds(rows.sampled)
+  v = index.at_turns(value, last)
   has = returns.sampled_turns(x.batch)
   turn = ops.gae_turns(x.credit.turn, v, has, gamma=gamma, lam=lam) + v
-  reward = jnp.where(last, segment.to_tokens(turn, rows.traj, rows.turn), 0)
+  reward = jnp.where(last, index.to_tokens(turn), 0)
   alone = jnp.zeros_like(x.batch.turns.valid)  # no turn follows another
   a = ops.gae_tokens(
     reward,
@@ -109,7 +110,7 @@ def gae_bilevel(
 def _regress(x: LinkInputs, a, target, where) -> Linked:
   """Credit with tokens a, and the target [N, T] at the tokens `where`."""
   mask = group_stats.counted(x.batch, 'trajectory')
-  mask = segment.to_tokens(mask, x.batch.rows.traj, x.batch.rows.turn)
+  mask = segment.index(x.batch).to_tokens(mask)
   credit = returns.regress(x, 'value', target, where)
   target, weight = credit.target['value'], credit.target['value.weight']
   metrics = {'return': (jnp.sum(target * weight), jnp.sum(weight))}

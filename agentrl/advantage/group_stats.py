@@ -57,12 +57,9 @@ def counted(batch: Batch, unit: str) -> Array:
 
 def turn_pool(batch: Batch) -> group.PoolUnit:
   """Correspondence of tokens [N, T] and the turns [B, K] they are in."""
-  ids = batch.rows.traj, batch.rows.turn
-  shape = batch.turns.valid.shape
+  index = segment.index(batch)
   return group.PoolUnit(
-    add=lambda y: segment.to_turns(y, *ids, *shape),
-    top=lambda y, mask: segment.largest_turns(y, mask, *ids, *shape),
-    spread=lambda y: segment.to_tokens(y, *ids),
+    add=index.to_turns, top=index.largest_turns, spread=index.to_tokens
   )
 
 

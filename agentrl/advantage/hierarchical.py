@@ -166,17 +166,16 @@ def switch_gain(switched: Array, p: Array, gap: Array) -> Array:
 
 def _first(value: Array, batch: Batch) -> Array:
   """The value at the first sampled token of each turn: [B, K]."""
-  rows = batch.rows
-  first, _ = segment.bounds(rows.sampled, rows.traj, rows.turn)
-  return returns.at_turns(value, first, batch)
+  index = segment.index(batch)
+  first, _ = index.bounds(batch.rows.sampled)
+  return index.at_turns(value, first)
 
 
 def _regress(x: LinkInputs, name: str, goal, turns) -> Credit:
   """With targets of the value `name`, at the first tokens of the turns."""
-  rows = x.batch.rows
-  first, _ = segment.bounds(rows.sampled, rows.traj, rows.turn)
-  goal = segment.to_tokens(goal, rows.traj, rows.turn)
-  turns = segment.to_tokens(turns, rows.traj, rows.turn)
+  index = segment.index(x.batch)
+  first, _ = index.bounds(x.batch.rows.sampled)
+  goal, turns = index.to_tokens(goal), index.to_tokens(turns)
   return returns.regress(x, name, goal, first & turns)
 
 
@@ -191,6 +190,6 @@ def _assign(x: LinkInputs, a, turns, span: Span) -> Linked:
     unit='turn',
     where=turns,
   )
-  token = segment.to_tokens(white.turn, rows.traj, rows.turn)
+  token = segment.index(x.batch).to_tokens(white.turn)
   token = jnp.where(rows.sampled & (rows.span == span), token, 0)
   return returns.as_tokens(x.credit, token), metrics

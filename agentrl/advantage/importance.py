@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from agentrl import registry, segment
 from agentrl.advantage import chain, returns
 from agentrl.domain import OneOf, Real, Width
+from agentrl.segment import TurnIndex
 from agentrl.types import Array, Linked, LinkInputs, Metrics, Rows
 
 UNITS = ('token', *segment.UNITS)
@@ -33,21 +34,18 @@ def behaviour(rows: Rows, otherwise: Array) -> Array:
   return jnp.where(rows.sampled & (rows.logp != 0), rows.logp, otherwise)
 
 
-def ratio(x: LinkInputs, unit: str, within=None) -> Array:
+def ratio(x: LinkInputs, unit: str, within=TurnIndex.sum_within) -> Array:
   """r [N, T] of the unit a token is in; units are UNITS.
 
   Args:
-    within: segment.sum_within (default) or segment.mean_within
+    within: TurnIndex.sum_within or TurnIndex.mean_within
   """
   old, rows = x.signals['old_logp'], x.batch.rows
   chex.assert_equal_shape([old, rows.logp])
   OneOf(*UNITS).check('unit', unit)
   gap = jnp.where(rows.sampled, old - behaviour(rows, old), 0)
   if unit != 'token':
-    b, k = x.batch.turns.valid.shape
-    traj, turn, k = segment.unit(unit, rows.traj, rows.turn, k)
-    within = within or segment.sum_within
-    gap = within(gap, rows.sampled, traj, turn, b, k)
+    gap = within(segment.index(x.batch).unit(unit), gap, rows.sampled)
   return jnp.exp(jnp.clip(gap, -20, 20))
 
 
@@ -105,7 +103,7 @@ def geometric_mask(
 
   The mean does not grow with length, so one width fits all.
   """
-  r = ratio(x, unit, segment.mean_within)
+  r = ratio(x, unit, TurnIndex.mean_within)
   keep = (r >= low) & (r <= high)
   metrics = _means(x, ratio=r, mask=~keep)
   return x.credit.replace(weight=jnp.where(keep, x.credit.weight, 0)), metrics

@@ -45,8 +45,7 @@ def imitate_best(
   size = segment.segment_max(size, cell, mask.reshape(-1))
   least = (top - ops.rounding(size)).reshape(value.shape)
   best = mask & (value >= least) & (value > threshold)
-  rows = x.batch.rows
-  tokens = segment.to_tokens(best, rows.traj, rows.turn)
+  tokens = segment.index(x.batch).to_tokens(best)
   credit, metrics = _keep(x.credit, tokens)
   return credit.replace(turn=best.astype(value.dtype)), metrics
 
@@ -59,7 +58,7 @@ def first_turns(x: LinkInputs, *, turns: Positive = 3.0) -> Linked:
   """
   here = jnp.arange(x.credit.turn.shape[1])[None] + 1 <= turns
   here = jnp.broadcast_to(here, x.credit.turn.shape)
-  tokens = segment.to_tokens(here, x.batch.rows.traj, x.batch.rows.turn)
+  tokens = segment.index(x.batch).to_tokens(here)
   weight = jnp.where(x.batch.rows.sampled, x.credit.weight, 0)
   share = jnp.sum(jnp.where(tokens, weight, 0)), jnp.sum(weight)
   credit = x.credit.replace(

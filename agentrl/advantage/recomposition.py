@@ -35,9 +35,9 @@ def priority_term(
 
 
 def _weighing(x: LinkInputs, length: Array, share: float) -> Linked:
-  rows, live = x.batch.rows, counting.trajectories(x.batch)
+  index, live = segment.index(x.batch), counting.trajectories(x.batch)
   first = priority(x.batch, length, share)
-  weight = segment.trajectories_to_tokens(first.astype(jnp.float32), rows.traj)
+  weight = index.trajectories_to_tokens(first.astype(jnp.float32))
   count = jnp.sum(live).astype(jnp.float32)
   metrics = {'priority': (jnp.sum(first).astype(jnp.float32), count)}
   return x.credit.replace(weight=x.credit.weight * weight), metrics

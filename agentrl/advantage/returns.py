@@ -32,27 +32,18 @@ def episode(batch: Batch, gamma: float = 1.0) -> tuple[Array, Array]:
 
 def sampled_turns(batch: Batch) -> Array:
   """Marks valid turns with at least one sampled token: [B, K] bool."""
-  rows = batch.rows
-  b, k = batch.turns.valid.shape
-  ones = rows.sampled.astype(jnp.int32)
-  tokens = segment.to_turns(ones, rows.traj, rows.turn, b, k)
+  ones = batch.rows.sampled.astype(jnp.int32)
+  tokens = segment.index(batch).to_turns(ones)
   return batch.turns.valid & (tokens > 0)
 
 
 def at_ends(x: LinkInputs) -> Array:
   """Returns token rewards [N, T]: a turn's value stands at its last token."""
-  rows = x.batch.rows
-  _, end = segment.bounds(rows.sampled, rows.traj, rows.turn)
-  turn = segment.to_tokens(x.credit.turn, rows.traj, rows.turn)
-  own = jnp.where(rows.sampled, x.credit.token, 0)
+  sampled, index = x.batch.rows.sampled, segment.index(x.batch)
+  _, end = index.bounds(sampled)
+  turn = index.to_tokens(x.credit.turn)
+  own = jnp.where(sampled, x.credit.token, 0)
   return own + jnp.where(end, turn, 0)
-
-
-def at_turns(x: Array, pick: Array, batch: Batch) -> Array:
-  """Reads x [N, T] at the picked token of each turn: [B, K], else 0."""
-  return segment.at_turns(
-    x, pick, batch.rows.traj, batch.rows.turn, *batch.turns.valid.shape
-  )
 
 
 def as_tokens(
@@ -69,7 +60,7 @@ def regress(x: LinkInputs, name: str, goal, where) -> Credit:
   Trajectories that do not count get no target.
   """
   rows, mask = x.batch.rows, counting.counted(x.batch, 'trajectory')
-  mask = segment.to_tokens(mask, rows.traj, rows.turn)
+  mask = segment.index(x.batch).to_tokens(mask)
   weight = jnp.where(mask & where, rows.weight, 0)
   target = {name: jnp.where(weight > 0, goal, 0), f'{name}.weight': weight}
   return x.credit.replace(target=x.credit.target | target)
@@ -206,7 +197,7 @@ def at_last_token(x: LinkInputs) -> Linked:
 def _counted_tokens(batch: Batch) -> Array:
   """Marks sampled tokens of turns that count: [N, T] bool."""
   rows, turns = batch.rows, counting.counted(batch, 'turn')
-  return rows.sampled & segment.to_tokens(turns, rows.traj, rows.turn)
+  return rows.sampled & segment.index(batch).to_tokens(turns)
 
 
 @registry.register(
@@ -245,11 +236,9 @@ def return_to_go_tokens(x: LinkInputs, *, gamma: Discount = 1.0) -> Linked:
 
 
 def _to_go(x, gamma, batch: Batch, turns=None):
-  rows = batch.rows
+  index, mask = segment.index(batch), batch.rows.sampled
   turns = batch.turns.valid if turns is None else turns
-  return segment.accumulate_tokens(
-    x, gamma, rows.sampled, rows.traj, rows.turn, turns
-  )
+  return segment.accumulate_tokens(x, gamma, mask, index, turns)
 
 
 WITHIN = ('trajectory', 'turn')

@@ -99,8 +99,7 @@ def duration_weight(
   c = jnp.where(mask & (jnp.sum(d) > 0), c, 1)
   w = jnp.where(mask, c / _mean(jnp.where(mask, c, 0), mask), 1)
   metrics = {'duration_weight': (jnp.max(w), jnp.ones_like(w[0, 0]))}
-  rows = x.batch.rows
-  token = x.credit.token * segment.to_tokens(w, rows.traj, rows.turn)
+  token = x.credit.token * segment.index(x.batch).to_tokens(w)
   return chain.times(x.credit, w).replace(token=token), metrics
 
 
@@ -127,11 +126,11 @@ def success_rate(
   rate, _ = group_stats.on_turns(
     lambda _, m: m.mean, x.replace(credit=y), by=by, unit='trajectory'
   )
-  rows = x.batch.rows
-  r = segment.to_tokens(rate.turn, rows.traj, rows.turn)
+  index = segment.index(x.batch)
+  r = index.to_tokens(rate.turn)
   mixed = (r > 0) & (r < 1)
   mask = group_stats.counted(x.batch, 'trajectory')
-  mask = rows.sampled & segment.to_tokens(mask, rows.traj, rows.turn)
+  mask = x.batch.rows.sampled & index.to_tokens(mask)
   count = jnp.sum(mask).astype(r.dtype)
   metrics = {'rate': (jnp.sum(jnp.where(mask, r, 0)), count)}
   return y.replace(
@@ -156,8 +155,7 @@ def flip_below_mean(x: LinkInputs, *, by: Columns = ('group',)) -> Linked:
     unit='trajectory',
   )
   sign = jnp.where(below.turn < 0, -1.0, 1.0)
-  rows = x.batch.rows
-  token = x.credit.token * segment.to_tokens(sign, rows.traj, rows.turn)
+  token = x.credit.token * segment.index(x.batch).to_tokens(sign)
   n = group_stats.counted(x.batch, 'turn').astype(sign.dtype)
   flipped = jnp.sum(jnp.where(sign < 0, n, 0)), jnp.sum(n)
   credit = chain.times(x.credit, sign).replace(token=token)

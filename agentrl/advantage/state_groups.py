@@ -65,8 +65,7 @@ def drop_flat(
   they do not count in the loss's mean either.
   """
   varies, metrics = _varies(x, by, unit)
-  rows = x.batch.rows
-  mask = segment.to_tokens(varies, rows.traj, rows.turn)
+  mask = segment.index(x.batch).to_tokens(varies)
   weight = jnp.where(mask, x.credit.weight, 0)
   return chain.times(x.credit, varies).replace(weight=weight), metrics
 

@@ -78,7 +78,7 @@ def leaf_weight(x: LinkInputs) -> Linked:
   node = group_stats.cells(x.batch, ('node',))
   n = ops.group_moments(jnp.ones_like(x.credit.turn), node, mask=mask).n
   n = jnp.where(mask, n, 0)
-  at = segment.to_tokens(n, x.batch.rows.traj, x.batch.rows.turn)
+  at = segment.index(x.batch).to_tokens(n)
   leaves = jnp.sum(n), jnp.sum(mask).astype(n.dtype)
   weight = x.credit.weight * jnp.where(at > 0, at, 1)
   return x.credit.replace(weight=weight), {'leaves': leaves}

@@ -192,7 +192,7 @@ def joined(one: Batch, two: Batch, origin, turns) -> Batch:
   a, k = one.turns.valid.shape
   repeated = jnp.arange(k)[None] < turns[:, None]  # [b, K]
   rows = two.rows
-  again = segment.to_tokens(repeated, rows.traj, rows.turn)
+  again = segment.index(two).to_tokens(repeated)
   rows = rows.replace(weight=jnp.where(again, 0, rows.weight))
   branched = (turns > 0).astype(jnp.int32)
   two = two.replace(rows=rows, ids={**two.ids, 'branch': branched})

@@ -15,7 +15,7 @@ def train_prefix(batch: Batch) -> Batch:
   difference.
   """
   rows, live = batch.rows, counting.trajectories(batch)
-  there = segment.trajectories_to_tokens(live, rows.traj)
+  there = segment.index(batch).trajectories_to_tokens(live)
   prefix = there & (rows.span == Span.PREFIX)
   weight = jnp.where(prefix, 1.0, rows.weight)
   return batch.replace(rows=rows.replace(weight=weight))

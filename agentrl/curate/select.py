@@ -21,10 +21,8 @@ def keep(batch: Batch, mask: Array) -> Batch:
   """The batch with trajectories outside of the mask [B] bool dropped."""
   chex.assert_rank(mask, 1)
   rows, turns = batch.rows, batch.turns
-  one = jnp.where(rows.traj >= 0, 0, -1)
-  weight = segment.to_tokens(
-    mask[:, None].astype(rows.weight.dtype), rows.traj, one
-  )
+  weight = mask.astype(rows.weight.dtype)
+  weight = segment.index(batch).trajectories_to_tokens(weight)
   return batch.replace(
     rows=rows.replace(weight=rows.weight * weight),
     turns=turns.replace(scored=turns.scored & mask[:, None]),
@@ -116,12 +114,11 @@ def contrastive(batch: Batch, *, share: domain.Share = 0.5) -> Batch:
 
 def reasoning_tokens(batch: Batch) -> Array:
   """Sampled tokens that are neither in a call nor in an answer: [B] f32."""
-  rows, b = batch.rows, batch.outcome.shape[0]
+  rows = batch.rows
   acts = segment.in_span(rows.span, Span.CALL)
   acts |= segment.in_span(rows.span, Span.ANSWER)
-  traj, turn, _ = segment.unit('trajectory', rows.traj, rows.turn, 1)
   thought = (rows.sampled & ~acts).astype(jnp.float32)
-  return segment.to_turns(thought, traj, turn, b, 1)[:, 0]
+  return segment.index(batch).to_trajectories(thought)
 
 
 @registry.register('curate', needs=('term:invalid',))

@@ -105,7 +105,7 @@ def _selected(alg: Algorithm, term: str, batch: Batch):
       chosen *= segment.in_span(batch.rows.span, Span(value))
     else:
       has = (batch.ids[what] == value).astype(jnp.float32)
-      chosen *= segment.trajectories_to_tokens(has, batch.rows.traj)
+      chosen *= segment.index(batch).trajectories_to_tokens(has)
   return chosen
 
 
@@ -127,6 +127,6 @@ def written(batch: Batch):
   rows = batch.rows
   mask = rows.sampled & (rows.logp != 0)
   if 'age' in batch.ids:
-    age = segment.trajectories_to_tokens(batch.ids['age'], rows.traj)
+    age = segment.index(batch).trajectories_to_tokens(batch.ids['age'])
     mask &= age == 0
   return mask

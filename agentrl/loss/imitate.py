@@ -88,10 +88,9 @@ def nft_sequence(
   All of them have the trajectory's value: the reducer 'trajectory_mean' counts
   it once, as the released code does.
   """
-  rows, (b, k) = x.batch.rows, x.batch.turns.valid.shape
-  traj, turn, k = segment.unit('trajectory', rows.traj, rows.turn, k)
+  index = segment.index(x.batch).unit('trajectory')
   used = ppo.weight_of(x) > 0
-  log_rho = segment.sum_within(ppo.log_ratio(x), used, traj, turn, b, k)
+  log_rho = index.sum_within(ppo.log_ratio(x), used)
   return _nft('nft_sequence', log_rho, x, negative, floor, weigh)
 
 

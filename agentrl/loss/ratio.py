@@ -33,11 +33,11 @@ def future(log_rho, batch: Batch, *, gamma: float, clip: float) -> Array:
 
   j runs over the sampled tokens of the trajectory; 1 after the last.
   """
-  rows = batch.rows
+  index, sampled = segment.index(batch), batch.rows.sampled
   to_go = segment.accumulate_tokens(
-    log_rho, gamma, rows.sampled, rows.traj, rows.turn, batch.turns.valid
+    log_rho, gamma, sampled, index, batch.turns.valid
   )
-  later = jnp.where(rows.sampled, to_go - log_rho, 0)
+  later = jnp.where(sampled, to_go - log_rho, 0)
   omega = jnp.clip(jnp.exp(jnp.clip(later, -20, 20)), 1 - clip, 1 + clip)
   return jax.lax.stop_gradient(omega)
 

@@ -37,10 +37,10 @@ def token_mean(weight: Array, rows: Rows, b: int, k: int) -> Array:
 def trajectory_mean(weight: Array, rows: Rows, b: int, k: int) -> Array:
   """1/B_live · w / Σ_{trajectory} w: every trajectory counts the same."""
   chex.assert_equal_shape([weight, rows.traj])
-  traj, turn, one = segment.unit('trajectory', rows.traj, rows.turn, k)
-  whole = segment.to_turns(weight, traj, turn, b, one)  # [B, 1]
+  index = segment.TurnIndex(rows.traj, rows.turn, b, k)
+  whole = index.to_trajectories(weight)  # [B]
   each = _inverse(whole) * _inverse(_live(whole))
-  return weight * segment.to_tokens(each, traj, turn)
+  return weight * index.trajectories_to_tokens(each)
 
 
 @_register
@@ -50,10 +50,11 @@ def trajectory_turn_mean(weight: Array, rows: Rows, b: int, k: int) -> Array:
   T_i counts turns with weight; tokens outside of turns get 0.
   """
   chex.assert_equal_shape([weight, rows.traj])
-  whole = segment.to_turns(weight, rows.traj, rows.turn, b, k)  # [B, K]
+  index = segment.TurnIndex(rows.traj, rows.turn, b, k)
+  whole = index.to_turns(weight)  # [B, K]
   turns = jnp.sum((whole > 0).astype(whole.dtype), axis=1, keepdims=True)
   each = _inverse(whole) * _inverse(turns) * _inverse(_live(turns))
-  return weight * segment.to_tokens(each, rows.traj, rows.turn)
+  return weight * index.to_tokens(each)
 
 
 @_register
@@ -66,6 +67,6 @@ def fixed(
     length: the most tokens a trajectory may sample, the same for all batches.
   """
   chex.assert_equal_shape([weight, rows.traj])
-  traj, turn, one = segment.unit('trajectory', rows.traj, rows.turn, k)
-  whole = segment.to_turns(weight, traj, turn, b, one)
+  index = segment.TurnIndex(rows.traj, rows.turn, b, k)
+  whole = index.to_trajectories(weight)
   return weight * _inverse(_live(whole)) / length

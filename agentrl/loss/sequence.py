@@ -107,18 +107,15 @@ def ppo_suffix(
   Args:
     far: log of the product over later turns is clipped to ±far
   """
-  rows, valid = x.batch.rows, x.batch.turns.valid
-  b, k = valid.shape
+  index, valid = segment.index(x.batch), x.batch.turns.valid
   weight = ppo.weight_of(x)
   log_rho = jnp.where(weight > 0, ppo.log_ratio(x), 0)
-  log_s = segment.to_turns(log_rho, rows.traj, rows.turn, b, k)
+  log_s = index.to_turns(log_rho)
   still = jax.lax.stop_gradient(log_s)
   later = segment.next_turn(segment.accumulate_turns(still, 1.0, valid), valid)
   suffix = jnp.exp(jnp.clip(later, -far, far))
-  log_s, suffix = (
-    segment.to_tokens(x, rows.traj, rows.turn) for x in (log_s, suffix)
-  )
-  log_s = jnp.clip(log_s, -20, 20)
+  suffix = index.to_tokens(suffix)
+  log_s = jnp.clip(index.to_tokens(log_s), -20, 20)
   m = x.credit.token * suffix
   value, metrics = ppo.clipped(log_s, m, weight, clip_low, clip_high)
   return value, metrics | {'suffix': ppo.metric(suffix, weight)}

@@ -104,12 +104,11 @@ def put_off(batch: Batch, credit: Credit) -> Array:
 
   But whose rows have weight: what they lost, a link took.
   """
-  rows, b = batch.rows, batch.outcome.shape[0]
-  traj, turn, _ = segment.unit('trajectory', rows.traj, rows.turn, 1)
+  rows, index = batch.rows, segment.index(batch)
 
   def weighs(weight):
     whole = (rows.sampled & (weight > 0)).astype(jnp.float32)
-    return segment.to_turns(whole, traj, turn, b, 1)[:, 0] > 0
+    return index.to_trajectories(whole) > 0
 
   lost = weighs(rows.weight) & ~weighs(credit.weight)
   return trajectory_ring.fresh(batch) & lost

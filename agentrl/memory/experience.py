@@ -81,7 +81,7 @@ def experience_replay(
     one = jnp.ones_like(batch.outcome)
     weight = jnp.concatenate([one, drawn.weight.astype(one.dtype)])
     rows = grown.rows
-    weight = segment.trajectories_to_tokens(weight, rows.traj)
+    weight = segment.index(grown).trajectories_to_tokens(weight)
     return grown.replace(rows=rows.replace(weight=rows.weight * weight)), {}
 
   return Memory(
@@ -136,9 +136,8 @@ def write(state: Experience, batch: Batch, credit: Credit, step) -> Experience:
 
 def priorities(batch: Batch, credit: Credit) -> Array:
   """Mean |A| over the sampled tokens of each trajectory, above 0: [B]."""
-  rows, b = batch.rows, batch.outcome.shape[0]
-  traj, turn, _ = segment.unit('trajectory', rows.traj, rows.turn, 1)
+  rows, index = batch.rows, segment.index(batch)
   a = jnp.abs(chain.token_advantage(credit, rows))
-  total = segment.to_turns(a, traj, turn, b, 1)[:, 0]
-  count = segment.to_turns(rows.sampled.astype(a.dtype), traj, turn, b, 1)[:, 0]
+  total = index.to_trajectories(a)
+  count = index.to_trajectories(rows.sampled.astype(a.dtype))
   return jnp.maximum(total / jnp.maximum(count, 1), LEAST)

@@ -165,13 +165,11 @@ def write(pool: Pool, batch: Batch, credit: Credit, step) -> Pool:
 
   What does not count (`counting`) neither enters nor is in a group's mean.
   """
-  rows, b = batch.rows, batch.outcome.shape[0]
-  a = chain.token_advantage(credit, rows)
+  a = chain.token_advantage(credit, batch.rows)
   fresh = trajectory_ring.fresh(batch)
-  traj, turn, _ = segment.unit('trajectory', rows.traj, rows.turn, 1)
-  good = fresh & (segment.to_turns(a, traj, turn, b, 1)[:, 0] > 0)
+  good = fresh & (segment.index(batch).to_trajectories(a) > 0)
   slot, after = trajectory_ring.ring(pool.next, good, pool.born.shape[0])
-  born = jnp.full(b, step, jnp.int32)
+  born = jnp.full(batch.outcome.shape[0], step, jnp.int32)
   stored, born = trajectory_ring.put(
     (pool.trajectories, pool.born),
     (trajectory_ring.of_batch(batch), born),

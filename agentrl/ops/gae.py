@@ -38,6 +38,7 @@ def gae_tokens(
     valid: [B, K] bool, turns that are followed by the next one
   """
   chex.assert_equal_shape([reward, value, mask, traj, turn])
-  ids = mask, traj, turn, valid
-  delta = reward + gamma * segment.next_token(value, *ids) - value
-  return segment.accumulate_tokens(delta, gamma * lam, *ids)
+  b, k = valid.shape
+  index = segment.TurnIndex(traj, turn, b, k)
+  delta = reward + gamma * segment.next_token(value, mask, index, valid) - value
+  return segment.accumulate_tokens(delta, gamma * lam, mask, index, valid)

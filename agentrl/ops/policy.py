@@ -73,5 +73,5 @@ def gspo_log_ratio(
   """
   chex.assert_equal_shape([log_ratio, mask, traj, turn])
   b, k = shape
-  traj, turn, k = segment.unit(unit, traj, turn, k)
-  return segment.mean_within(log_ratio, mask, traj, turn, b, k)
+  index = segment.TurnIndex(traj, turn, b, k).unit(unit)
+  return index.mean_within(log_ratio, mask)

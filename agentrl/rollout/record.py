@@ -214,11 +214,10 @@ def given(p: Prefix, k: int, m: int) -> ForcedPrefix:
       length=x.length,
     )
   rows = x.rows
+  index = segment.TurnIndex(rows.traj, rows.turn, x.count, k)
 
   def in_order(values):
-    return segment.in_order(
-      values, rows.sampled, rows.traj, rows.turn, x.count, k, m
-    )[x.origin]
+    return index.in_order(values, rows.sampled, m)[x.origin]
 
   there = in_order(jnp.ones_like(rows.tokens))
   length = jnp.sum(there, axis=-1, dtype=jnp.int32)

@@ -122,10 +122,10 @@ def _archer(
 def read(value: Array, batch: Batch):
   """((Q_1, Q_2), (V_1, V_2)), [B, K] each, of values [N, T, 4]."""
   chex.assert_shape(value, (*batch.rows.tokens.shape, 4))
-  rows = batch.rows
-  first, last = segment.bounds(rows.sampled, rows.traj, rows.turn)
+  index = segment.index(batch)
+  first, last = index.bounds(batch.rows.sampled)
   q1, q2, v1, v2 = (
-    returns.at_turns(value[..., head], pick, batch)
+    index.at_turns(value[..., head], pick)
     for head, pick in enumerate((last, last, first, first))
   )
   return (q1, q2), (v1, v2)
@@ -148,7 +148,7 @@ def td_targets(
     pair: `lower` or `by_head`
   The weights of a head sum to 1 over the turns it is regressed at.
   """
-  rows = batch.rows
+  rows, index = batch.rows, segment.index(batch)
   q, v = read(value, batch)
   has = returns.sampled_turns(batch)
   follows = segment.next_turn(has.astype(jnp.int32), has) > 0
@@ -159,17 +159,14 @@ def td_targets(
   goals = [reward + gamma * segment.next_turn(x, has) for x in pair(*v)]
   goals += pair(*q)
 
-  def spread(x):
-    return segment.to_tokens(x, rows.traj, rows.turn)
-
   def share(pick, turns):
     """Weights of the picked tokens of these turns, by their sum."""
-    weight = jnp.where(pick & spread(turns), rows.weight, 0)
+    weight = jnp.where(pick & index.to_tokens(turns), rows.weight, 0)
     total = jnp.sum(weight)
     return weight / jnp.where(total > 0, total, 1)
 
-  first, last = segment.bounds(rows.sampled, rows.traj, rows.turn)
+  first, last = index.bounds(rows.sampled)
   weights = [share(last, counted & (follows | ended))] * 2
   weights += [share(first, has & counted)] * 2
-  goal = jnp.stack([spread(x) for x in goals], axis=-1)
+  goal = jnp.stack([index.to_tokens(x) for x in goals], axis=-1)
   return goal, jnp.stack(weights, axis=-1).astype(goal.dtype)

@@ -112,7 +112,7 @@ def returns_to_go(x: Array, batch: Batch, gamma: float) -> Array:
   x = segment.accumulate_turns(x, gamma, batch.turns.valid)
   mean = jnp.sum(jnp.where(counted, x, 0)) / jnp.maximum(jnp.sum(counted), 1)
   x, rows = jnp.where(counted, x - mean, 0), batch.rows
-  there = segment.to_tokens(x, rows.traj, rows.turn)
+  there = segment.index(batch).to_tokens(x)
   return jnp.where(rows.sampled, there * rows.weight, 0)
 
 
@@ -127,7 +127,7 @@ def hypergradient(
   rows = batch.rows
   odd = (batch.ids['group'] % 2 == 1)[:, None]
   odd = jnp.broadcast_to(odd, batch.turns.valid.shape)
-  outer = segment.to_tokens(odd, rows.traj, rows.turn)
+  outer = segment.index(batch).to_tokens(odd)
   goals = [returns_to_go(x, batch, gamma) for x in terms]
 
   bar = Outputs(logp=jnp.where(outer, goals[1], 0))

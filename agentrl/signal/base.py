@@ -50,9 +50,10 @@ class Context(NamedTuple):
     out = self.outputs(role, params, rows, *needs)
     if reading == OWN:
       return out
-    there, here = ((x.sampled, x.traj, x.turn) for x in (rows, batch.rows))
-    b, k = batch.turns.valid.shape
-    return jax.tree.map(lambda x: segment.align(x, there, here, b, k), out)
+    own = segment.index(batch)
+    here = batch.rows.sampled, own
+    there = rows.sampled, own.replace(traj=rows.traj, turn=rows.turn)
+    return jax.tree.map(lambda x: segment.align(x, there, here), out)
 
 
 class Signal(NamedTuple):

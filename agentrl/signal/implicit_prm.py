@@ -67,9 +67,8 @@ def implicit_prm(
     return context.outputs('prm', params, batch.rows, 'logp').logp
 
   def rewards(phi, batch: Batch, signals):
-    rows, (b, k) = batch.rows, batch.turns.reward.shape
-    token = beta * log_ratio(phi, signals[reference], rows)
-    return token, segment.to_turns(token, rows.traj, rows.turn, b, k)
+    token = beta * log_ratio(phi, signals[reference], batch.rows)
+    return token, segment.index(batch).to_turns(token)
 
   def score(state, batch, signals):
     phi = logp(state.params['prm'], batch)
@@ -158,6 +157,5 @@ def log_ratio(phi, reference, rows: Rows):
 
 def turn_log_ratio(phi, reference, batch: Batch):
   """Sum of `log_ratio` over every message: [B, K]."""
-  rows, (b, k) = batch.rows, batch.turns.valid.shape
-  ratio = log_ratio(phi, reference, rows)
-  return segment.to_turns(ratio, rows.traj, rows.turn, b, k)
+  ratio = log_ratio(phi, reference, batch.rows)
+  return segment.index(batch).to_turns(ratio)

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from agentrl import registry, segment
 from agentrl.ops import counting
 from agentrl.signal.base import Context, Signal, nothing
-from agentrl.types import Array, Rows
+from agentrl.types import Array, Batch
 
 
 @registry.register(
@@ -24,12 +24,10 @@ def information(context: Context) -> Signal:
   """
 
   def score(state, batch, signals):
-    null, shape = batch.readings['nulled'], batch.turns.valid.shape
+    null = batch.readings['nulled']
     out = context.outputs('policy', state.params['policy'], null, 'logp')
-    with_answer, has_answer = _per_message(
-      signals['old_logp'], batch.rows, *shape
-    )
-    blind, read = _per_message(out.logp, null, *shape)
+    with_answer, has_answer = _per_message(signals['old_logp'], batch)
+    blind, read = _per_message(out.logp, batch.replace(rows=null))
     both = batch.turns.valid & has_answer & read
     x = segment.next_turn(
       jnp.where(both, with_answer - blind, 0), batch.turns.valid
@@ -42,9 +40,10 @@ def information(context: Context) -> Signal:
   return Signal('score_then_update', score, nothing)
 
 
-def _per_message(logp: Array, rows: Rows, b: int, k: int):
+def _per_message(logp: Array, batch: Batch):
   """Mean log-prob of each message's tokens, and whether it has any: [B, K]."""
-  ones = rows.sampled.astype(logp.dtype)
-  total = segment.to_turns(ones * logp, rows.traj, rows.turn, b, k)
-  count = segment.to_turns(ones, rows.traj, rows.turn, b, k)
+  index = segment.index(batch)
+  ones = batch.rows.sampled.astype(logp.dtype)
+  total = index.to_turns(ones * logp)
+  count = index.to_turns(ones)
   return total / jnp.maximum(count, 1), count > 0

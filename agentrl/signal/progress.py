@@ -58,9 +58,9 @@ def progress(context: Context, *, steps: Count = 4) -> Signal:
 def contributions(value: Array, batch: Batch) -> Array:
   """c [B, K]: the value [N, T] at each message's last token, 0 elsewhere."""
   chex.assert_equal_shape([value, batch.rows.tokens])
-  rows = batch.rows
-  _, last = segment.bounds(rows.sampled, rows.traj, rows.turn)
-  c = returns.at_turns(value, last, batch)
+  index = segment.index(batch)
+  _, last = index.bounds(batch.rows.sampled)
+  c = index.at_turns(value, last)
   return jnp.where(returns.sampled_turns(batch), c, 0)
 
 

@@ -70,16 +70,11 @@ def kl_by_turn(context: Context) -> Signal:
   del context
 
   def score(state, batch, signals):
-    rows, counted = batch.rows, counting.counted(batch, 'turn')
-    ones = rows.sampled.astype(rows.logp.dtype)
+    index, counted = segment.index(batch), counting.counted(batch, 'turn')
+    ones = batch.rows.sampled.astype(batch.rows.logp.dtype)
     gap = ones * (signals['old_logp'] - signals['ref_logp'])
     total, n = (
-      jnp.sum(
-        jnp.where(
-          counted, segment.to_turns(x, rows.traj, rows.turn, *counted.shape), 0
-        ),
-        axis=0,
-      )
+      jnp.sum(jnp.where(counted, index.to_turns(x), 0), axis=0)
       for x in (gap, ones)
     )
     k = range(counted.shape[1])

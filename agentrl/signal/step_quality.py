@@ -23,7 +23,7 @@ def summary(step, phi, reference, batch: Batch) -> Metrics:
   """
   rows, counted = batch.rows, counting.counted(batch, 'turn')
   mask = rows.sampled & (rows.weight != 0)
-  mask &= segment.to_tokens(counted, rows.traj, rows.turn)
+  mask &= segment.index(batch).to_tokens(counted)
   mask = mask.astype(phi.dtype)
   metrics = {'kl': (jnp.sum(mask * (reference - phi)), jnp.sum(mask))}
   one = jnp.ones(())

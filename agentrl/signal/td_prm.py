@@ -236,10 +236,10 @@ def carry_along(state: TrainState) -> TrainState:
 
 
 def _read_value(out: Outputs, batch: Batch, signals: Signals) -> Array:
-  rows = batch.rows
-  first, _ = segment.bounds(rows.sampled, rows.traj, rows.turn)
+  index = segment.index(batch)
+  first, _ = index.bounds(batch.rows.sampled)
   assert out.value is not None
-  return returns.at_turns(out.value[..., 0], first, batch)
+  return index.at_turns(out.value[..., 0], first)
 
 
 def _read_ratio(beta: float):

@@ -105,13 +105,15 @@ def test_outputs_are_compared_by_index(frame, full):
   """Every sampled token finds itself, whatever stands before it."""
   r = record()
   own, there = own_rows(r, full), rows_of(r, FRAMES[frame], full)
-  ids = [(x.sampled, x.traj, x.turn) for x in (there, own)]
-  at = jax.jit(lambda x: segment.align(x, *ids, B, K))
+  pairs = [
+    (x.sampled, segment.TurnIndex(x.traj, x.turn, B, K)) for x in (there, own)
+  ]
+  at = jax.jit(lambda x: segment.align(x, *pairs))
   want = np.where(own.sampled, own.tokens, 0)
   np.testing.assert_array_equal(at(there.tokens), want)
-  pairs = jnp.stack([there.tokens, -there.turn], axis=-1)
+  both = jnp.stack([there.tokens, -there.turn], axis=-1)
   turns = np.where(own.sampled, -own.turn, 0)
-  np.testing.assert_array_equal(at(pairs), np.stack([want, turns], -1))
+  np.testing.assert_array_equal(at(both), np.stack([want, turns], -1))
 
 
 @pytest.mark.slow

@@ -202,7 +202,7 @@ def test_step_rewards_are_a_float64_recomputation():
     want[r.traj[n, t], r.turn[n, t]] += 0.05 * (logp['prm'] - logp['policy'])
   np.testing.assert_allclose(fields['implicit_prm.step'], want, atol=2e-6)
   token = fields['implicit_prm.token']
-  summed = segment.to_turns(token, batch.rows.traj, batch.rows.turn, B, K)
+  summed = segment.index(batch).to_turns(token)
   np.testing.assert_allclose(fields['implicit_prm.step'], summed, atol=1e-7)
 
 

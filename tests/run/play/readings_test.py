@@ -89,9 +89,9 @@ def collected(c):
 
 
 def assert_aligned(batch, rows):
-  own, (b, k) = batch.rows, batch.turns.valid.shape
-  ids = [(x.sampled, x.traj, x.turn) for x in (rows, own)]
-  found = segment.align(rows.tokens, *ids, b, k)
+  own, index = batch.rows, segment.index(batch)
+  there = rows.sampled, segment.index(batch.replace(rows=rows))
+  found = segment.align(rows.tokens, there, (own.sampled, index))
   np.testing.assert_array_equal(found, np.where(own.sampled, own.tokens, 0))
 
 

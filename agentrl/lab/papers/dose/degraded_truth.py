@@ -49,10 +49,8 @@ def late(now: Array, run: Array, batch: Batch) -> Array:
 
 def long(now: Array, run: Array, batch: Batch) -> Array:
   """Grows with the number of the message's tokens."""
-  rows = batch.rows
-  b, k = batch.turns.valid.shape
-  one = rows.sampled.astype(jnp.float32)
-  return segment.to_turns(one, rows.traj, rows.turn, b, k)
+  one = batch.rows.sampled.astype(jnp.float32)
+  return segment.index(batch).to_turns(one)
 
 
 def state(now: Array, run: Array, batch: Batch) -> Array:
@@ -62,10 +60,9 @@ def state(now: Array, run: Array, batch: Batch) -> Array:
 
 def state_action(now: Array, run: Array, batch: Batch) -> Array:
   """A function of the state and the message's first token, as `state`."""
-  rows = batch.rows
-  b, k = batch.turns.valid.shape
-  first, _ = segment.bounds(rows.sampled, rows.traj, rows.turn)
-  action = segment.at_turns(rows.tokens, first, rows.traj, rows.turn, b, k)
+  rows, index = batch.rows, segment.index(batch)
+  first, _ = index.bounds(rows.sampled)
+  action = index.at_turns(rows.tokens, first)
   return _drawn_once(run, batch.turns.state, action)
 
 
