@@ -251,7 +251,7 @@ class Tuple(Domain):
     if not isinstance(other, tuple | list):
       return ''
     right = len(value) == len(other) - self.fewer
-    return '' if right else f'{rule}={_shown(other)}'
+    return '' if right else f'{rule}, beside {self.like}={_shown(other)}'
 
 
 @dataclasses.dataclass(frozen=True)

@@ -163,7 +163,7 @@ def test_every_line_that_is_no_row_is_kept_beside(tmp_path, caplog):
     assert [row['step'] for row in metrics.read(path)] == [1, 2, 3]
     beside = path.with_name('metrics.jsonl.damaged.1')
     assert beside.read_bytes() == text.encode(errors='surrogatepass')
-    assert 'line 3 is no' in caplog.text
+    assert 'line 3' in caplog.text
     caplog.clear()
 
 

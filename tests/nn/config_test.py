@@ -6,6 +6,7 @@ import pytest
 
 from agentrl import mesh
 from agentrl.nn import config
+from tests import errors
 
 SMALL = config.DecoderConfig(
   vocab=11, width=8, layers=4, heads=4, kv_heads=2, head_dim=6, mlp=16
@@ -13,22 +14,21 @@ SMALL = config.DecoderConfig(
 
 
 @pytest.mark.parametrize(
-  ('fields', 'sentence'),
+  ('fields', 'names'),
   [
-    ({'kv_heads': 3}, 'model.heads=4 is not a multiple of model.kv_heads=3'),
-    ({'head_dim': 5}, 'model.head_dim=5 must be even'),
-    ({'windows': (2,)}, 'has 1 entries for model.layers=4'),
-    ({'activation': 'relu'}, "model.activation='relu' is unknown"),
-    ({'attention': 'fast'}, "model.attention='fast' is unknown"),
-    ({'remat': 'all'}, "model.remat='all' is unknown"),
-    ({'dtype': 'int8'}, "model.dtype='int8' is unknown"),
-    ({'experts': 2, 'top_k': 3}, 'model.top_k=3 must lie between 1 and'),
+    ({'kv_heads': 3}, 'model.heads 4 model.kv_heads 3'),
+    ({'head_dim': 5}, 'model.head_dim 5'),
+    ({'windows': (2,)}, 'model.layers 4'),
+    ({'activation': 'relu'}, 'model.activation relu'),
+    ({'attention': 'fast'}, 'model.attention fast'),
+    ({'remat': 'all'}, 'model.remat all'),
+    ({'dtype': 'int8'}, 'model.dtype int8'),
+    ({'experts': 2, 'top_k': 3}, 'model.top_k 3'),
   ],
 )
-def test_what_cannot_be_is_one_sentence(fields, sentence):
-  with pytest.raises(ValueError) as e:
+def test_what_cannot_be_is_one_sentence(fields, names):
+  with errors.raises(ValueError, names):
     dataclasses.replace(SMALL, **fields)
-  assert sentence in str(e.value)
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ def test_by_default_format_stands_before_the_outcome():
     ({'weights': (0.5, 0.5)}, '0.5'),
     ({'weights': (0.5, 0.0)}, ''),
     ({'weights': (1.0,)}, '1 terms'),
-    ({'thresholds': (1.0, 1.0)}, '2 terms 1'),
+    ({'thresholds': (1.0, 1.0)}, 'thresholds terms 1.0'),
     ({'thresholds': (1.5,)}, ''),
     ({'terms': ()}, ''),
   ],

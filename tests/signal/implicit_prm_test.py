@@ -294,5 +294,5 @@ def test_restarting_forgets_and_zero_rate_gives_no_reward():
   [('loss', 'dpo'), ('pairing', 'some'), ('trajectory', 'max')],
 )
 def test_unknown_choices_name_the_others(field, value):
-  with errors.raises(ValueError, f'{field}={value!r}'):
+  with errors.raises(ValueError, f'{field} {value}'):
     implicit_prm(context(), **{field: value})

@@ -7,6 +7,7 @@ import pytest
 
 from agentrl.configs import grpo
 from agentrl.env.jit import base, frozen_lake, planned, sokoban_levels
+from agentrl.run.check import fields
 from agentrl.run.play import jit_env
 from tests import errors
 
@@ -98,7 +99,7 @@ def test_a_silent_one_has_a_line_as_long():
 @pytest.mark.parametrize(
   ('name', 'changes', 'sentence'),
   [
-    ('sokoban', dict(boxes=2), 'oracle plan env.boxes 2 boxes 1'),
+    ('sokoban', dict(boxes=2), 'oracle plan env.boxes 2'),
     ('frozen_lake', dict(slip=True), 'oracle plan env.slip'),
   ],
 )
@@ -113,4 +114,4 @@ def test_a_planner_that_knows_too_little(name, changes, sentence):
   c.env.oracle = 'plan'
   c.env.update(changes)
   with errors.raises(ValueError, sentence):
-    jit_env.environment(c)
+    jit_env.environment(fields.read(c))

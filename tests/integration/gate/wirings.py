@@ -274,7 +274,7 @@ CASES = {
       ({'gives': POLICY}, ('c.signal', 'role:value', 'c.role')),
       (
         {'post': ('whiten',)},
-        ('c.post', "'whiten'", 'moved the credit to tokens', 'earlier'),
+        ('c.post', "'whiten'", 'turns', 'tokens'),
       ),
     ),
   ),

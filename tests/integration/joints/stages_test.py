@@ -17,6 +17,7 @@ from ml_collections import ConfigDict
 
 from agentrl import loop, mesh
 from agentrl.configs import base
+from agentrl.configs.config import to_dict
 from agentrl.learner import update
 from agentrl.nn import transformer
 from agentrl.rollout import record as record_lib
@@ -466,7 +467,7 @@ def test_rl_begins_with_fresh_moments_and_the_warm_policy(stage_run):
 def test_rewards_of_a_rollout_are_the_sum_of_the_pieces(setup, real_batches):
   """Not of the first only; where the config names several."""
   _, _, (batch, *_) = real_batches
-  c = setup.config.copy_and_resolve_references()
+  c = ConfigDict(to_dict(setup.config))
   c.reward = ('env', 'turn_cost', 'invalid')
   base.hp(c, 'reward', 'turn_cost', cost=0.3)
   base.hp(c, 'reward', 'invalid', penalty=0.7)
