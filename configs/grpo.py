@@ -2,7 +2,8 @@
 
 Paper: DeepSeekMath, 2402.03300. Of G attempts at one task with returns R_i,
 
-  A_i    = (R_i - mean(R)) / (std(R) + eps)    links `center` and `scale`
+  A_i    = (R_i - mean(R)) / (std(R) + eps)    links `center` and `scale`;
+           std over G - 1, eps 1e-6, 0 where all R are equal
   rho_it = pi(a_it | ...) / pi_old(a_it | ...)
   l_it   = max(-A_i rho_it, -A_i clip(rho_it, 1 - low, 1 + high))
   L_i    = mean of l_it over the tokens that i sampled

@@ -43,7 +43,10 @@ def scale(
   singleton: group_stats.Singleton = 'zero',
   eps: Positive = 1e-6,
 ) -> Linked:
-  """x / (std + eps), 0 in constant cells (GRPO, arXiv 2402.03300)."""
+  """x / (std + eps), 0 in constant cells (GRPO, arXiv 2402.03300).
+
+  std is the sample's, over n - 1 unless ddof=0; `center` comes before it.
+  """
 
   def divide(value, m: ops.Moments):
     return jnp.where(m.var == 0, 0, value / (jnp.sqrt(m.var) + eps))

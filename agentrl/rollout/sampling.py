@@ -7,7 +7,7 @@ NEVER = -1e30
 
 
 def truncate(logits_NV, top_k, top_p):
-  """Logits with everything outside of the top k and the top-p nucleus out.
+  """Masks logits outside the top k and the top-p nucleus; ties are kept.
 
   top_p keeps the smallest set of most likely tokens whose mass reaches p
   (1904.09751), after top_k. top_k = 0 and top_p = 1 keep everything.

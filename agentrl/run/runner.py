@@ -3,7 +3,7 @@
 import contextlib
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import jax
 import numpy as np
@@ -102,14 +102,8 @@ def open_run(
     locks = [stack.enter_context(locked(w)) for w in workdirs]
     for c, w in zip(configs, workdirs, strict=True):
       workdir_lib.same_config(c, w)  # of who held the lock before
-    checkpoints = [
-      checkpoint.Checkpoints(
-        os.path.join(w, 'checkpoints'), keep=s.config.checkpoint.keep, check=x
-      )
-      for w, x in zip(workdirs, locks, strict=True)
-    ]
-    for kept in checkpoints:  # a state that is being saved is whole at the end
-      stack.callback(kept.close)
+    keep = s.config.checkpoint.keep
+    checkpoints = _open_checkpoints(stack, workdirs, locks, keep=keep)
     state, resumed, spent = weights.restore_or_init(
       axis,
       experiments,
@@ -154,6 +148,23 @@ def open_run(
     outputs.close()
     for check in locks:
       check()
+
+
+def _open_checkpoints(
+  stack: contextlib.ExitStack,
+  workdirs: Sequence[str],
+  locks: Sequence[Callable[[], None]],
+  *,
+  keep: int,
+) -> list[checkpoint.Checkpoints]:
+  """Opens the checkpoints of every workdir; the stack closes them."""
+  out = [
+    checkpoint.Checkpoints(os.path.join(w, 'checkpoints'), keep=keep, check=x)
+    for w, x in zip(workdirs, locks, strict=True)
+  ]
+  for kept in out:  # a state that is being saved is whole at the end
+    stack.callback(kept.close)
+  return out
 
 
 def checked(

@@ -19,8 +19,9 @@ PAGE = 'docs/CONFIG.md'
 _HEAD = """\
 # Config
 
-Made by `python -m docs.generate.config` from what `configs/` and the
-environments declare; do not edit it.
+Made by `python -m docs.generate.config` from what `configs/config.py`,
+`configs/sections.py`, `configs/env_sections.py` and the environments declare;
+do not edit it.
 
 Every field is a flag: `--config=configs/oprl.py:tiny --config.steps=50`. A
 value outside its range ends in one sentence before anything is compiled.
@@ -29,6 +30,13 @@ int32. `*` is a name that the config chooses. `--help` after a config lists its
 fields with their values.
 """
 _HYPER_PARAMETERS = """\
+## schedule
+
+`schedule.<path> = (shape, start, end, steps)` moves `coef.*`, a number of
+`hp.*`, `role.*.lr` or `mix.*.weight` from start to end; 0 steps last to the end
+of the run, and `agentrl/schedule.py` has the shapes. Below `stage.<name>` stands
+what differs from the rest of the config in that stage ([STAGES.md](STAGES.md)).
+
 ## hp
 
 Hyper-parameters of components: `hp.<scope>.<component>.<name>`. The scope is

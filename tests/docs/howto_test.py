@@ -8,6 +8,8 @@ import pytest
 from agentrl import registry
 from agentrl.configs import base
 from agentrl.run import config_file
+from agentrl.run.play import collect
+from agentrl.testing import batches
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAGES = [*sorted((ROOT / 'docs/howto').glob('*.md')), ROOT / 'docs/RUNS.md']
@@ -51,4 +53,9 @@ def test_configs_it_shows_fit_together(tmp_path):
   assert set(shown) == {'my_kl.py', 'my_reward.py'}
   for name, code in shown.items():
     (tmp_path / name).write_text(code, encoding='utf-8')
-    registry.check(base.wiring(config_file.load(f'{tmp_path}/{name}:tiny')))
+    w = base.wiring(config_file.load(f'{tmp_path}/{name}:tiny'))
+    registry.check(w)
+    batch = batches.lay(batches.story()).batch
+    terms = {'env': batch.turns.reward, 'tokens': batch.turns.valid * 1.0}
+    batch = batch.replace(turns=batch.turns.replace(terms=terms))
+    assert collect.score(w, batch).turns.reward.shape == batch.turns.valid.shape
