@@ -34,8 +34,8 @@ _HYPER_PARAMETERS = """\
 
 `schedule.<path> = (shape, start, end, steps)` moves `coef.*`, a number of
 `hp.*`, `role.*.lr` or `mix.*.weight` from start to end; 0 steps last to the end
-of the run, and `agentrl/schedule.py` has the shapes. Below `stage.<name>` stands
-what differs from the rest of the config in that stage ([STAGES.md](STAGES.md)).
+of the run, and `agentrl/schedule.py` has the shapes. A stage of `stage.<name>`
+holds what differs there from the rest of the config ([STAGES.md](STAGES.md)).
 
 ## hp
 
