@@ -52,6 +52,7 @@ def test_turns_may_differ_in_number():
   batch = _batch([TOKENS[0], [[8]]], [LOGP[0], [[-1.0]]], reward=[[0, 1], [1]])
   np.testing.assert_array_equal(batch.turns.valid, [[1, 1], [1, 0]])
   np.testing.assert_array_equal(batch.rows.traj, [[0, 0, 0], [1, -1, -1]])
+  np.testing.assert_array_equal(batch.rows.sampled, [[1, 1, 1], [1, 0, 0]])
   np.testing.assert_array_equal(batch.outcome, [1, 1])
 
 

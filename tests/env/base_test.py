@@ -51,6 +51,7 @@ def test_what_ships_is_found():
   ('name', 'sentence'),
   [
     ('os:path', 'os:path'),
+    ('countdwn', 'countdwn countdown module:Class'),
     (f'{ME}:Plain', ''),
     (f'{ME}:Few', 'system name tasks env'),
     (f'{ME}:Seeded', 'train seed c.env'),

@@ -50,6 +50,15 @@ def test_the_oldest_without_a_key_has_to_go():
   assert not held.admit(lines[3])
 
 
+def test_who_leaves_without_a_key_makes_room():
+  held, (first, second, third) = Connections(2), (Line() for _ in range(3))
+  held.join(first)
+  held.join(second)
+  held.leave(first)
+  held.join(third)
+  assert not first.cut and not second.cut
+
+
 @pytest.mark.parametrize(
   ('files', 'most', 'got'),
   [

@@ -7,7 +7,8 @@ import pathlib
 import jax
 import numpy as np
 
-from agentrl.rollout.keys import Stream, step_key, stream_key
+from agentrl.rollout.keys import Stream, keys, step_key, stream_key
+from agentrl.types import Attempts, Copies, Prefix
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -58,3 +59,22 @@ def test_nobody_folds_a_bare_number_into_the_key_of_a_run():
           if 'state.key' in call:
             bare.append(f'{path.relative_to(ROOT)}: {call}')
   assert bare == []
+
+
+def test_a_branch_has_the_key_of_its_origin_and_then_one_of_its_own():
+  copies = Copies(rows=None, entropy=None, origin=np.array([2, 0]), count=3)
+  zeros = np.zeros(2, np.int32)
+  attempts = Attempts(
+    task=zeros,
+    group=zeros,
+    arm=zeros,
+    limit=zeros,
+    temperature=zeros,
+    prefix=Prefix(turns=np.array([1, 2]), messages=copies),
+  )
+  key = jax.random.key(5)
+  made = keys(attempts, key)
+  fold = lambda i: bits(jax.random.fold_in(key, i))  # noqa: E731
+  for turn, want in ((0, (2, 0)), (1, (3, 0)), (2, (3, 4))):
+    got = made.of(np.arange(2), np.full(2, turn))
+    assert [bits(x) for x in got] == [fold(i) for i in want]

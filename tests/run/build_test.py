@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentrl.configs import base, grpo, stages
+from agentrl.configs import base, grpo, stages, vpr_turn
 from agentrl.run import build
 from tests.run.small_configs import countdown as config
 
@@ -22,6 +22,13 @@ def test_runs_do_not_go_together(tmp_path):
 def test_one_host_run_needs_no_company(tmp_path):
   (s,) = build.experiments([config(data=str(tmp_path))])
   assert s.on_host
+
+
+def test_one_judged_run_needs_no_company(tmp_path):
+  c = vpr_turn.get_config('tiny,env=countdown,judged=tag_share')
+  c.data, c.env.train, c.env.test = str(tmp_path), 8, 4
+  (s,) = build.experiments([c])
+  assert s.algorithm.spec.judge == ('tag_share',)
 
 
 def staged(tmp_path, seed=0, **changes):

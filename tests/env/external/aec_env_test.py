@@ -105,7 +105,8 @@ def test_a_move_that_is_none_is_no_turn_of_the_game():
   text = env.reset({'seed': 0, 'player': 0}, 0)
   for message in ('', 'x', '9', '0', '²', '1.0', '-1'):
     reply = env.step(message)
-    assert reply.invalid
+    assert reply.invalid is True
+    assert reply.info.keys() >= {'truncated'}
     assert not reply.done
     assert reply.text.endswith(text)
     assert not env._env.log

@@ -141,3 +141,11 @@ def test_a_group_may_have_just_the_members_that_a_link_requires():
     else:
       with pytest.raises(ValueError):
         validate.config(c)
+
+
+def test_only_axes_that_split_rows_are_named():
+  c = grpo.get_config('tiny')
+  c.mesh.fsdp, c.micro_batch = 2, 31
+  with errors.raises(ValueError, 'micro_batch 31 2 mesh.fsdp=2') as caught:
+    validate.config(c)
+  assert 'mesh.data' not in str(caught.value)
