@@ -56,7 +56,7 @@ def test_who_leaves_without_a_key_makes_room():
   held.join(second)
   held.leave(first)
   held.join(third)
-  assert not first.cut and not second.cut
+  assert [x.cut for x in (first, second)] == [False, False]
 
 
 @pytest.mark.parametrize(
