@@ -9,6 +9,7 @@ from agentrl.hooks import NothingPlayedError
 from agentrl.log import trajectories
 from agentrl.run import evaluation as lib
 from agentrl.run import runner
+from agentrl.run.check import fields
 from agentrl.serve import serving
 from agentrl.service.chat_completions import Endpoint
 from tests import errors
@@ -61,8 +62,8 @@ def test_what_cannot_be_played(tmp_path):
 def test_a_model_of_a_stub(tmp_path):
   """Its trajectories are there to be seen, and its failures are no zeros."""
   c = lib.config_of(None, 'countdown', 'numbers=2', None)
-  c.env.update(dict(train=8, test=4))
-  c.data = str(tmp_path / 'data')
+  sizes = {'env.train': 8, 'env.test': 4, 'data': str(tmp_path / 'data')}
+  c = fields.changed(c, sizes)
   with served('m') as (client, _):
     endpoint = Endpoint(f'{client.at.geturl()}/v1', 'm', '', tries=1)
     out = str(tmp_path / 'out')
