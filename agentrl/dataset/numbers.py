@@ -40,7 +40,7 @@ def whole(
 
 
 def listed(name: str, value: Any) -> list[Any]:
-  """A list. Raises ValueError for another value, an empty object too."""
+  """Returns a list; ValueError for another value, an empty object too."""
   if not isinstance(value, list):
     raise ValueError(f'{name} must be a list, got {value!r:.80}')
   return value

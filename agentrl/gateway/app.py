@@ -278,7 +278,7 @@ _FEW = 16 << 10  # bytes that are read sooner than a thread takes them
 
 
 async def _beside(raw: bytes, function: Callable, *args: Any) -> Any:
-  """function(*args), in a thread if the body is large: others do not wait."""
+  """Calls function(*args), in a thread for a large body: others do not wait."""
   if len(raw) > _FEW:
     return await asyncio.to_thread(function, *args)
   return function(*args)

@@ -201,7 +201,7 @@ def _splash(
 def _splash_trees(
   c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, until_NT, interpret=False
 ):
-  """Rows of trees, of which so many queries are read at a time."""
+  """Attends in rows of trees, to ASKS queries at a time."""
   t = until_NT.shape[1]
   pieces = -(-t // ASKS)
   args = _lanes(c, q_NTHd, k_NTGd, v_NTGd, until_NT, pieces * LANES)
@@ -269,7 +269,7 @@ def _lanes(
 
 
 def _behind(multiple: int, q_NTHd, k_NTGd, v_NTGd, until_NT):
-  """The arguments with padding behind, a multiple of so many tokens."""
+  """Pads the arguments at the end to a multiple of `multiple` tokens."""
   fill = (0, 0), (0, -until_NT.shape[1] % multiple)
   heads = (
     jnp.pad(x, (*fill, (0, 0), (0, 0))) for x in (q_NTHd, k_NTGd, v_NTGd)

@@ -221,7 +221,7 @@ def forward_trees(
 
 
 def kernel(c: DecoderConfig, tokens: int) -> str:
-  """Chooses the attention kernel for rows of so many tokens."""
+  """Chooses the attention kernel for rows of `tokens` tokens."""
   return attention_kernels.choose(
     c.attention, tokens, c.head_dim, c.dtype, c.score_cap
   )

@@ -81,7 +81,7 @@ def finished(run: SweepRun) -> bool:
 
 
 def groups(plan: Sequence[SweepRun], most: int) -> list[list[SweepRun]]:
-  """Runs that differ in seed or init only, at most so many of them together."""
+  """Groups runs that differ in seed or init only, at most `most` in each."""
   alike: dict[str, list[SweepRun]] = {}
   for r in plan:
     where, rest = os.path.dirname(r.workdir), grid.name_of(_shared(r.changes))

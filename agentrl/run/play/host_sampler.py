@@ -80,9 +80,9 @@ class HostSampler:
     self._eval_counts: collections.Counter[str] = collections.Counter()
 
   def _opened(self, count: int) -> tuple[Callable, Callable[[], None]]:
-    """Plays so many at a time: (generator, attempts, key, ...) -> episodes.
+    """Opens workers that play `count` trajectories at a time.
 
-    Returns: that, and what closes it
+    Returns: (generator, attempts, key, ...) -> episodes, and what closes them
     """
     s, worker = self._s, self._s.config.host.worker or None
     if isinstance(s.world.family, base.PlaysPrograms):

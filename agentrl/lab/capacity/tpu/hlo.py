@@ -161,7 +161,7 @@ def trips(module: HloModule, loop: Instruction) -> int | None:
 def _of(
   module: HloModule, name: str, times: int, unknown: int
 ) -> Iterator[Collective]:
-  """Collectives of a computation that runs so many times."""
+  """Yields the collectives of a computation that runs `times` times."""
   seen = set()  # parts of one transfer share a channel
   for x, fusion in _lines(module, name):
     if x.op == 'while':
