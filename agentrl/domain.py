@@ -352,12 +352,30 @@ def fields(cls: type) -> dict[str, Field]:
   out, hints = {}, _hints(cls)
   for field in dataclasses.fields(cls):
     hint = hints.get(field.name)
-    if domain := of(hint) or like(field.default):
-      said = typing.get_args(hint)[1:] if of(hint) else ()
+    declared = of(hint)
+    if domain := declared or like(field.default):
+      said = typing.get_args(hint)[1:] if declared else ()
       texts = [x for x in said if isinstance(x, str)]
       meaning = texts[0] if texts else comments(cls).get(field.name, '')
       out[field.name] = Field(field.default, domain, meaning)
   return out
+
+
+def check_all(
+  fields: Mapping[str, Field],
+  values: Mapping[str, Any],
+  at: Callable[[str], str],
+) -> None:
+  """Checks the values that are there against the domains of their fields.
+
+  Args:
+    at: path of a field, for the message
+  Raises:
+    ValueError: a value is outside.
+  """
+  for name, field in fields.items():
+    if field.domain and name in values:
+      field.domain.check(at(name), values[name], values)
 
 
 def check_fields(made: Any) -> None:

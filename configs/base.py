@@ -222,7 +222,7 @@ def stage(
   kind: str = 'rl',
   changes: Mapping[str, Any] | None = None,
 ) -> None:
-  """Adds a stage: the config with changes, for so many steps.
+  """Adds a stage of `steps` steps: the config with changes.
 
   It is played where c.stages names it. Stages share parameters, one counter
   and one checkpoint; roles of equal name go on, optimizers start afresh.
@@ -359,9 +359,9 @@ def _check_slots(c: ConfigDict) -> None:
   for section in ('stream', 'loss_aggregation'):
     for name, value in c[section].items():
       config.VALUES[section].domain.check(f'{section}.{name}', value)
+  known = domain.fields(SourceConfig)['edits']
   for name, source in c.mix.items():
     edits = source.get('edits') if isinstance(source, ConfigDict) else source
-    known = domain.fields(SourceConfig)['edits']
     known.domain.check(f'mix.{name}.edits', edits)
 
 

@@ -187,11 +187,7 @@ def declared() -> dict[str, Field]:
   Leaves out c.env, whose fields follow from its name, and c.hp.
   """
   fields = dict(domain.fields(Config))
-  for sections, below in ((FIXED, ''), ({'host': HostConfig} | NAMED, '.*')):
-    for section, cls in sections.items():
-      star = '' if section == 'host' else below
-      fields |= {
-        f'{section}{star}.{name}': field
-        for name, field in domain.fields(cls).items()
-      }
+  named = {f'{section}.*': cls for section, cls in NAMED.items()}
+  for at, cls in (FIXED | {'host': HostConfig} | named).items():
+    fields |= {f'{at}.{name}': x for name, x in domain.fields(cls).items()}
   return fields | {f'{section}.*': field for section, field in VALUES.items()}

@@ -208,9 +208,7 @@ def _of(c) -> base.EnvFamily:
     ValueError: a setting is outside its domain.
   """
   values = config.to_dict(c.env)
-  for name, field in declared(c.env.name).items():
-    if name in values and field.domain:
-      field.domain.check(f'env.{name}', values[name], values)
+  domain.check_all(declared(c.env.name), values, 'env.{}'.format)
   return base.of(values)
 
 

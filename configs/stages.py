@@ -77,7 +77,7 @@ def plans(
     elif name == 'rl':
       out.append(StagePlan(name, name, c.steps, c))
     else:
-      kind, steps = (c.stage[name][x] for x in ('kind', 'steps'))
+      kind, steps = c.stage[name]['kind'], c.stage[name]['steps']
       try:
         out.append(StagePlan(name, kind, steps, config_of(c, name)))
       except ValueError as error:

@@ -36,19 +36,8 @@ def gae_tokens(
   r_t is the token's own value in the stream, plus the turn's at its last
   sampled token.
   """
-  value, turns = x.signals['value'], x.batch.turns.valid
-  reward, rows = returns.at_ends(x), x.batch.rows
-  a = ops.gae_tokens(
-    reward,
-    value,
-    rows.sampled,
-    rows.traj,
-    rows.turn,
-    turns,
-    gamma=gamma,
-    lam=lam,
-  )
-  return _regress(x, a, a + value, x.batch.rows.sampled)
+  turns = x.batch.turns.valid
+  return _over_tokens(x, returns.at_ends(x), turns, gamma=gamma, lam=lam)
 
 
 @registry.register('link', **_NEEDS)
@@ -94,15 +83,23 @@ def gae_bilevel(
   turn = ops.gae_turns(x.credit.turn, v, has, gamma=gamma, lam=lam) + v
   reward = jnp.where(last, index.to_tokens(turn), 0)
   alone = jnp.zeros_like(x.batch.turns.valid)  # no turn follows another
+  return _over_tokens(x, reward, alone, gamma=token_gamma, lam=token_lam)
+
+
+def _over_tokens(
+  x: LinkInputs, reward, turns, *, gamma: float, lam: float
+) -> Linked:
+  """Chains A_t of rewards [N, T] over the tokens of `turns` [B, K]."""
+  value, rows = x.signals['value'], x.batch.rows
   a = ops.gae_tokens(
     reward,
     value,
     rows.sampled,
     rows.traj,
     rows.turn,
-    alone,
-    gamma=token_gamma,
-    lam=token_lam,
+    turns,
+    gamma=gamma,
+    lam=lam,
   )
   return _regress(x, a, a + value, rows.sampled)
 

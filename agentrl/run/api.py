@@ -16,6 +16,8 @@ from agentrl.run.experiment import Experiment
 from agentrl.runtime import distributed, storage
 from agentrl.types import TrainState
 
+_NOT_OPEN = 'the run is not open; write `with Run(...) as run:`'
+
 
 class Policy:
   """Text generator with the newest parameters of a run."""
@@ -38,7 +40,7 @@ class Policy:
     """
     s, state = self._run.experiment, self._run.state
     if state is None:
-      raise ValueError('the run is not open; write `with Run(...) as run:`')
+      raise ValueError(_NOT_OPEN)
     words, context = s.tokenizer, s.algorithm.context
     ids = words.encode(text, specials=True)
     if not ids or max_tokens < 1:
@@ -103,7 +105,7 @@ class Run:
 
   def __iter__(self) -> Iterator[tuple[int, TrainState, dict[str, float]]]:
     if self._steps is None:
-      raise ValueError('the run is not open; write `with Run(...) as run:`')
+      raise ValueError(_NOT_OPEN)
     for kind, step, state, metrics in self._steps:
       self.state = state
       if kind == 'rl':

@@ -3,7 +3,7 @@
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import jax
 import numpy as np
@@ -31,8 +31,10 @@ from agentrl.run.check import fields, stage_checks, validate
 from agentrl.run.experiment import Experiment
 from agentrl.run.outputs import RunOutputs
 from agentrl.run.play import jit_env, sampler
+from agentrl.run.play.base import EnvSampler
 from agentrl.run.stage import seed_stages
 from agentrl.run.stage import stages as stages_lib
+from agentrl.run.stage.base import Stage
 from agentrl.runtime import checkpoint, distributed, storage
 from agentrl.runtime import lock as lock_lib
 from agentrl.runtime.preemption import Interrupt
@@ -94,11 +96,7 @@ def open_run(
     stack.enter_context(placement.on_mesh(configs[0]))
     players = sampler.open_samplers(stack, built, interrupt, workdirs[0])
     names = stages or tuple(s.config.stages)
-    made = []
-    for i, (x, w) in enumerate(zip(experiments, workdirs, strict=True)):
-      mine = {name: (of[i], players[name]) for name, of in built.items()}
-      made.append(stages_lib.make_stages(x, names, mine, w))
-    plan = [seed_stages.batch_stages(axis, x) for x in zip(*made, strict=True)]
+    plan = _make_plan(axis, experiments, workdirs, names, built, players)
     locks = [stack.enter_context(locked(w)) for w in workdirs]
     for c, w in zip(configs, workdirs, strict=True):
       workdir_lib.same_config(c, w)  # of who held the lock before
@@ -148,6 +146,27 @@ def open_run(
     outputs.close()
     for check in locks:
       check()
+
+
+def _make_plan(
+  axis: seed_axis.SeedAxis,
+  experiments: Sequence[Experiment],
+  workdirs: Sequence[str],
+  names: Sequence[str],
+  built: Mapping[str, Sequence[Experiment]],
+  players: Mapping[str, EnvSampler],
+) -> list[Stage]:
+  """Makes the stages of every seed, batched over seeds.
+
+  Args:
+    built: experiments of every stage, one per seed, by its name
+    players: samplers of the stages
+  """
+  made = []
+  for i, (x, w) in enumerate(zip(experiments, workdirs, strict=True)):
+    mine = {name: (of[i], players[name]) for name, of in built.items()}
+    made.append(stages_lib.make_stages(x, names, mine, w))
+  return [seed_stages.batch_stages(axis, x) for x in zip(*made, strict=True)]
 
 
 def _open_checkpoints(

@@ -82,7 +82,7 @@ def test_a_workdir_that_is_deleted_is_not_made_again(tmp_path, capsys):
       while step == last and path.exists():  # a state is being saved there
         shutil.rmtree(path, ignore_errors=True)
 
-    assert errors.has(told(capsys, path, delete), str(path))
+    errors.check(told(capsys, path, delete), str(path))
     assert not path.exists()
 
 

@@ -7,6 +7,8 @@ for their hyper-parameters and by families for their settings.
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from flax import traverse_util
+
 from agentrl import domain, registry
 from agentrl.configs import base, config, envs
 from agentrl.configs.config import Config
@@ -28,15 +30,9 @@ class Section(NamedTuple):
     return f'{self.path}.{name}' if self.path else name
 
 
-def flat(tree: Any, prefix: str = '') -> dict[str, Any]:
+def flat(tree: Any) -> dict[str, Any]:
   """Returns the values of nested dicts by dotted paths."""
-  out = {}
-  for name, x in config.to_dict(tree).items():
-    if isinstance(x, dict):
-      out |= flat(x, f'{prefix}{name}.')
-    else:
-      out[prefix + name] = x
-  return out
+  return traverse_util.flatten_dict(config.to_dict(tree), sep='.')
 
 
 def read(c: Any) -> Config:
@@ -56,11 +52,8 @@ def read(c: Any) -> Config:
   domain.Text(empty=False).check('env.name', values['env'].get('name'))
   for section in (*_sections(values), *_env(values)):
     _check(section, '; begin with base.get_config(), which has it')
-    for name, field in section.fields.items():
-      if field.domain and name in section.values:
-        held = section.values
-        field.domain.check(section.at(name), held[name], held)
-  for path, value in flat(values['hp'], 'hp.').items():
+    domain.check_all(section.fields, section.values, section.at)
+  for path, value in flat({'hp': values['hp']}).items():
     if path.count('.') != 3:
       raise ValueError(
         f'{path}={value!r} must be named hp.<scope>.<component>.<name>'

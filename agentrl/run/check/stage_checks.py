@@ -144,8 +144,9 @@ def roles(plans: list[StagePlan]) -> None:
   for plan in plans:
     for name, role in plan.config.role.items():
       stage, other = first.setdefault(name, (plan.name, role))
+      theirs, mine = to_dict(other), to_dict(role)
       for field in ('heads', 'trunk', 'run', 'optimizer'):
-        one, two = (to_dict(x).get(field) for x in (other, role))
+        one, two = theirs.get(field), mine.get(field)
         if None not in (one, two) and one != two:
           raise ValueError(
             f'role.{name}.{field} is {one!r} in stage {stage} and'
