@@ -15,9 +15,10 @@ of calls are our reading; a message without one costs nothing. Each stage adds
 kinds of questions: sums and counts, then means and extremes, then joins. In
 each, tasks are preferred that the policy solves 3 to 7 times of 8, as far as
 was seen; the paper sorts them before RL. Its terms on length and repetition and
-the retention of other abilities are left out. Without stages:
+the retention of other abilities are left out. All kinds in every stage:
 
-  --config.stages="('sft', 'rl')"
+  --config.stage.easy.env.kinds="count sum open max mean join"
+  --config.stage.medium.env.kinds="count sum open max mean join"
 
 Expect executable calls soon, and open questions answered as well as others.
 
