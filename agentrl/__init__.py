@@ -8,6 +8,7 @@
 
   with rl.Run('oprl:tiny', workdir='runs/oprl') as run:
     for step, state, metrics in run: ...
+  policy = rl.Policy.load('runs/oprl')
 
 Names are imported when they are first used, so that the import takes no
 device and no time.
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
   from agentrl.judge.item import JudgeInputs
   from agentrl.registry import register
   from agentrl.run.api import Run
+  from agentrl.run.policy import Policy
   from agentrl.types import (
     Batch,
     CollectInputs,
@@ -45,6 +47,7 @@ __all__ = [
   'LinkInputs',
   'LossInputs',
   'Outputs',
+  'Policy',
   'RewardInputs',
   'Run',
   'compute_advantage',
@@ -62,6 +65,7 @@ _HOMES = {
   'LinkInputs': 'agentrl.types',
   'LossInputs': 'agentrl.types',
   'Outputs': 'agentrl.types',
+  'Policy': 'agentrl.run.policy',
   'RewardInputs': 'agentrl.types',
   'Run': 'agentrl.run.api',
   'compute_advantage': 'agentrl.advantage.chain',

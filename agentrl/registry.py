@@ -37,6 +37,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from agentrl import domain
+from agentrl.runtime import objects
 
 SLOTS = (
   'task',
@@ -159,8 +160,14 @@ def register(
 
 
 def get(slot: str, name: str, field: str = '') -> Component:
-  """Finds the component of (slot, name); ValueError lists the choices."""
+  """Finds the component of (slot, name); ValueError lists the choices.
+
+  A 'module:function' need not be registered; its hyper-parameters keep their
+  defaults.
+  """
   piece = _PIECES.get((slot, name))
+  if piece is None and ':' in name:
+    return _of_object(slot, name, field)
   if piece is None:
     where = f'{field} must be a registered {slot}' if field else slot
     got = f', got {name!r}' if field else f' {name!r} is not registered'
@@ -169,6 +176,34 @@ def get(slot: str, name: str, field: str = '') -> Component:
       f' {names(slot)}'
     )
   return piece
+
+
+@functools.cache
+def _of_object(slot: str, name: str, field: str) -> Component:
+  """Makes a component of a function that is named as a Python object."""
+  where = field or slot
+  try:
+    f = objects.load(name)
+  except objects.MissingError as error:
+    raise ValueError(f'{where}={error}') from error
+  except Exception as error:  # whatever the user's module raises
+    raise ValueError(
+      f"{where} must be a registered {slot} or an importable 'module:function',"
+      f' got {name!r} ({error})'
+    ) from error
+  if not callable(f):
+    raise ValueError(
+      f'{where} must name a function, got {name!r} of type {type(f).__name__}'
+    )
+  known = [x for x in _PIECES.values() if x.slot == slot and x.f is f]
+  piece = known[0] if known else Component(slot, name, f)
+  w = MethodSpec()  # without hyper-parameters of its own
+  return piece._replace(
+    name=name,
+    f=lambda *args: f(*args),
+    needs=tuple(_fill(piece, piece.needs, w, slot)),
+    gives=tuple(_fill(piece, piece.gives, w, slot)),
+  )
 
 
 def names(slot: str) -> tuple[str, ...]:

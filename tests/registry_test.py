@@ -5,6 +5,7 @@ import pathlib
 import re
 
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import agentrl.advantage
@@ -22,6 +23,7 @@ from agentrl.run.check import validate
 from agentrl.signal.base import Signal, nothing
 from agentrl.types import SAMPLED, Outputs
 from tests import batches, errors
+from tests.reward import ragged
 
 CELL = {'by': ('group',), 'unit': 'trajectory', 'singleton': 'zero'}
 WHITE = {'by': (), 'unit': 'token', 'ddof': 1, 'singleton': 'zero'}
@@ -239,6 +241,29 @@ def named(source, names):
   for line, text in texts(ast.parse(source)):
     words = {text, *re.findall(r"['`](\w+)['`]", text)}
     yield from ((line, x) for x in sorted(words & names))
+
+
+def by_price(x, *, of: str = 'tokens', price: float = 2.0):
+  return price * x.turns.terms[of]
+
+
+def test_a_function_of_a_module_is_a_component_with_its_own_defaults(
+  registry_of_test,
+):
+  registry.register('reward', needs=('term:{of}',))(by_price)
+  name = f'{__name__}:by_price'
+  piece = registry.get('reward', name)
+  assert (piece.name, piece.needs) == (name, ('term:tokens',))
+  assert not piece.defaults
+  case = ragged.make({'tokens': [[3.0]]}, [0.0]).inputs
+  f = registry.bind('reward', name, {})
+  np.testing.assert_array_equal(f(case), 2 * case.turns.terms['tokens'])
+  with errors.raises(ValueError, 'price'):
+    registry.bind('reward', name, {'price': 1.0})
+  with errors.raises(ValueError, f'c.reward {__name__}:CELL'):
+    registry.get('reward', f'{__name__}:CELL', 'c.reward')
+  with errors.raises(ValueError, f'c.reward {__name__}:gone'):
+    registry.get('reward', f'{__name__}:gone', 'c.reward')
 
 
 def test_the_core_knows_no_component_by_its_name():

@@ -27,11 +27,10 @@ nothing is inherited. The first two are required.
 """
 
 import dataclasses
-import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
-from agentrl.runtime import install
+from agentrl.runtime import install, objects
 from agentrl.service.base import Service
 
 if TYPE_CHECKING:  # it imports numpy, which children lack
@@ -360,8 +359,7 @@ def find(name: str) -> type:
     ValueError: the name, module or class is unknown, or not an `EnvFamily`.
   """
   path = FAMILIES.get(name, name)
-  module, colon, cls = path.partition(':')
-  if not colon:
+  if ':' not in path:
     from agentrl.domain import suggest  # imports numpy, which children lack
 
     raise ValueError(
@@ -370,18 +368,20 @@ def find(name: str) -> type:
       " 'module:Class'"
     )
   try:
-    family = getattr(importlib.import_module(module), cls)
+    family = objects.load(path)
+  except objects.MissingError as error:
+    raise ValueError(f'env.name={error}') from error
   except Exception as error:  # whatever the user's module raises
     raise ValueError(
       f"env.name must be an importable 'module:Class', got {name!r} ({error})"
     ) from error
-  if wrong := _wrong(family):
+  if wrong := misfit(family):
     raise ValueError(f'env.name={name!r} must be an EnvFamily: {wrong}')
   return family
 
 
-def _wrong(family: Any) -> str:
-  """Returns why it is not an `EnvFamily`, else ''."""
+def misfit(family: Any) -> str:
+  """Returns why a class is not an `EnvFamily`, else ''."""
   if not (isinstance(family, type) and dataclasses.is_dataclass(family)):
     return 'it must be a frozen dataclass of settings'
   fields = settings(family)

@@ -24,6 +24,22 @@ def at_last_turn(value: Array, turns: Turns) -> Array:
   return jnp.where(last_turn(turns), value[:, None], 0)
 
 
+def by_turn(reward: Array, turns: Turns) -> Array:
+  """Returns a reward by turns [B, K]; one of trajectories [B] is at the last.
+
+  Raises:
+    ValueError: it has another shape.
+  """
+  b, k = turns.valid.shape
+  shape = jnp.shape(reward)
+  if shape not in ((b, k), (b,)):
+    raise ValueError(
+      f'a reward must have a number for each turn, {(b, k)}, or for each'
+      f' trajectory, {(b,)}, got the shape {shape}'
+    )
+  return at_last_turn(reward, turns) if shape == (b,) else reward
+
+
 def total(name: str, x: RewardInputs) -> Array:
   """Sums a term over the turns that happened, or is the outcome: [B].
 

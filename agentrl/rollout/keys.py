@@ -12,9 +12,12 @@ another trajectory (types.Copies) repeat the environment's random draws.
 """
 
 import enum
+import hashlib
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import struct
 
 from agentrl.types import Array, Attempts, Copies
@@ -89,3 +92,15 @@ def host_keys(attempts: Attempts, key, k: int):
   message = jax.random.key_data(several(jnp.arange(k)))
   bits = jax.vmap(jax.random.bits)(start(of, at))
   return jnp.swapaxes(message, 0, 1), (bits >> 1).astype(jnp.int32)
+
+
+def message_key(seed: int, context: Sequence[int], index: int) -> np.ndarray:
+  """Derives the key of a message outside of a run: [2] u32.
+
+  Args:
+    context: ids that it follows
+    index: of the message among those sampled behind equal contexts
+  """
+  content = repr((seed, index, list(map(int, context))))
+  digest = hashlib.sha256(content.encode()).digest()
+  return np.frombuffer(digest[:8], np.uint32)

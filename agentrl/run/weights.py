@@ -8,8 +8,9 @@ from typing import Any
 
 import jax
 from absl import logging
+from ml_collections import ConfigDict
 
-from agentrl.configs import stages
+from agentrl.configs import envs, stages
 from agentrl.configs.config import Config
 from agentrl.learner import algorithm, update
 from agentrl.model import hf_config, hf_weights, peft, shared_base
@@ -20,7 +21,7 @@ from agentrl.run import workdir as workdir_lib
 from agentrl.run.experiment import Experiment
 from agentrl.run.seed_axis import SeedAxis
 from agentrl.run.stage import stage_state
-from agentrl.runtime import checkpoint
+from agentrl.runtime import checkpoint, objects
 from agentrl.types import TrainState
 
 
@@ -112,10 +113,21 @@ def start(c: Config, shape) -> dict[str, Any] | None:
 
 def policy(shape, workdir: str) -> dict[str, Any]:
   """Loads a run's newest policy, an adapter merged into its parameters."""
-  c = workdir_lib.read_config(workdir)
+  c = _with_environment(workdir_lib.read_config(workdir))
   _, state = load(c, shape, workdir)
   context = algorithm_lib.make_algorithm(c, shape).context
   return lora.merge(algorithm.full_params(context, state.params))
+
+
+def _with_environment(c: ConfigDict) -> ConfigDict:
+  """Replaces an environment that only another program has: weights need none.
+
+  Memories are the exception, since they hold what was played.
+  """
+  if c.memory or not any(map(objects.is_missing, c.env.values())):
+    return c
+  c.env = envs.settings(envs.JITTED[0])
+  return c
 
 
 def load_roles(

@@ -3,7 +3,9 @@
 import importlib
 import importlib.util
 import json
+import pathlib
 from collections.abc import Iterator
+from typing import Any
 
 from absl import logging
 from ml_collections import ConfigDict
@@ -12,11 +14,17 @@ from agentrl import configs
 from agentrl.configs.config import Config, to_dict
 from agentrl.run import pretrained
 from agentrl.run.check import fields
-from agentrl.runtime import storage
+from agentrl.runtime import objects, storage
 
 CONFIG = 'config.json'
 # What decides which other fields a config has, and what they are.
 FIRST = ('env.name', 'method', 'model.path', 'model.')
+# Arguments of agentrl.Run that set a field to a Python object.
+ARGUMENTS = {
+  'env.name': 'env=',
+  'env.verifier': 'verifier=',
+  'reward': 'reward=',
+}
 _WRONG_JSON = (ValueError, TypeError, AttributeError, KeyError)
 
 
@@ -47,12 +55,24 @@ def same_config(c: Config | ConfigDict, workdir: str) -> None:
     if name.startswith(('mesh.', 'log.wandb')):
       logging.info('Going on with %s=%s, %s before', name, new, old)
       continue
-    fix = f', or to go on with that run set --config.{name} to what it is there'
     raise ValueError(
       f'{path} is of another run: config.{name} is {old!r} there and'
-      f' {new!r} here; use a new --workdir'
-      + ('' if 'missing' in (old, new) else fix)
+      f' {new!r} here; use a new --workdir{_to_go_on(name, old, new)}'
     )
+
+
+def _to_go_on(name: str, old: Any, new: Any) -> str:
+  """Says how to go on with a run whose field `name` is `old`."""
+  held = old if isinstance(old, list | tuple) else [old]
+  if any(map(objects.is_local, held)):
+    argument = ARGUMENTS.get(name, f'changes={{{name!r}: ...}}')
+    return (
+      ', or to go on with that run pass the Python object that it began with to'
+      f' agentrl.Run, as {argument}'
+    )
+  if 'missing' in (old, new):
+    return ''
+  return f', or to go on with that run set --config.{name} to what it is there'
 
 
 def differences(
@@ -114,6 +134,13 @@ def read_config(workdir: str) -> ConfigDict:
       ' version, or another --workdir'
     ) from error
   return c
+
+
+def is_run(folder: str) -> bool:
+  """Returns whether it is a run; weights, or a name of the hub, are none."""
+  if any(pathlib.Path(folder).glob('*.safetensors')):
+    return False
+  return (storage.path(folder) / CONFIG).exists()
 
 
 def bring_components(method: str) -> None:

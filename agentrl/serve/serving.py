@@ -33,7 +33,7 @@ from agentrl.run import config_file, pretrained, weights
 from agentrl.run import workdir as workdir_lib
 from agentrl.run.check import fields
 from agentrl.run.play import host_env, jit_env
-from agentrl.runtime import publish, storage
+from agentrl.runtime import publish
 from agentrl.text import chat_format
 from agentrl.text.tool_calls import FORMATS, format_of
 from agentrl.types import PyTree
@@ -106,7 +106,8 @@ def load(folder: str, context: int = 0, message: int = 0) -> LoadedModel:
     ValueError: the folder is neither, or the context is longer than the
       positions of the model.
   """
-  loaded = _of_run(folder) if _is_run(folder) else _of_checkpoint(folder)
+  run = workdir_lib.is_run(folder)
+  loaded = _of_run(folder) if run else _of_checkpoint(folder)
   loaded = loaded._replace(
     context=context or loaded.context, message=message or loaded.message
   )
@@ -170,14 +171,6 @@ def _base(x):
 
 def _with_base(x, base):
   return x.replace(w=base.w) if lora.is_adapted(x) else base
-
-
-def _is_run(folder: str) -> bool:
-  """True of a run; a folder with weights, or a name of the hub, is none."""
-  if any(pathlib.Path(folder).glob('*.safetensors')):
-    return False
-  config: Any = storage.path(os.path.join(folder, workdir_lib.CONFIG))
-  return config.exists()
 
 
 def _of_run(run: str) -> LoadedModel:

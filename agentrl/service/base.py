@@ -6,11 +6,11 @@ score, so none of its tokens is ever trained on.
 """
 
 import collections
-import importlib
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from typing import Protocol
 
+from agentrl.runtime import objects
 from agentrl.text.message import Message
 
 
@@ -47,7 +47,9 @@ def load_function(path: str, arguments: str) -> Callable:
       ' imports it'
     )
   try:
-    function = getattr(importlib.import_module(module), name)
+    function = objects.load(path)
+  except objects.MissingError:
+    raise
   except Exception as error:  # whatever the user's module raises
     raise ValueError(
       f"{path!r} names no function ({error}); write 'module:name', the module"

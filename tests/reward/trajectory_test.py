@@ -6,6 +6,7 @@ import pytest
 import agentrl.reward  # noqa: F401  registers its pieces
 from agentrl import registry
 from agentrl.reward import trajectory
+from tests import errors
 from tests.reward import ragged
 
 CASE = ragged.make({'a': [[], [2.0], [1.0, -3.0, 0.5]]}, [0.0, 0.25, 1.0])
@@ -21,6 +22,17 @@ def test_the_last_turn_is_the_last_that_happened():
   np.testing.assert_array_equal(trajectory.last_turn(gaps), want)
   got = trajectory.at_last_turn(np.float32([7, 8, 9]), gaps)
   np.testing.assert_array_equal(got, np.array(want) * [[7], [8], [9]])
+
+
+def test_a_reward_of_trajectories_is_of_their_last_turns():
+  whole = np.float32([7, 8, 9])
+  got = trajectory.by_turn(whole, CASE.turns)
+  np.testing.assert_array_equal(got, trajectory.at_last_turn(whole, CASE.turns))
+  each = np.ones(CASE.turns.valid.shape, np.float32)
+  assert trajectory.by_turn(each, CASE.turns) is each
+  for wrong in (1.0, each[:, :1], each[:2], each.T):
+    with errors.raises(ValueError, '(3, 4) (3,)'):
+      trajectory.by_turn(wrong, CASE.turns)
 
 
 def test_totals():

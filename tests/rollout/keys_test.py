@@ -7,7 +7,13 @@ import pathlib
 import jax
 import numpy as np
 
-from agentrl.rollout.keys import Stream, keys, step_key, stream_key
+from agentrl.rollout.keys import (
+  Stream,
+  keys,
+  message_key,
+  step_key,
+  stream_key,
+)
 from agentrl.types import Attempts, Copies, Prefix
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -78,3 +84,12 @@ def test_a_branch_has_the_key_of_its_origin_and_then_one_of_its_own():
   for turn, want in ((0, (2, 0)), (1, (3, 0)), (2, (3, 4))):
     got = made.of(np.arange(2), np.full(2, turn))
     assert [bits(x) for x in got] == [fold(i) for i in want]
+
+
+def test_the_key_of_a_message_is_of_its_seed_its_context_and_its_index():
+  at = itertools.product((0, 1), ([1], [1, 2], [12]), (0, 1))
+  every = [tuple(message_key(*x).tolist()) for x in at]
+  assert len(set(every)) == len(every)
+  again = message_key(1, np.array([12]), 1)
+  assert tuple(again.tolist()) == every[-1]
+  assert again.dtype == np.uint32

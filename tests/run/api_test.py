@@ -1,11 +1,16 @@
 """Runs as objects: stepped, resumed, asked."""
 
+import dataclasses
 import json
 
+import jax
+import numpy as np
 import pytest
 
 import agentrl as rl
+from agentrl.runtime import objects
 from tests import errors
+from tests.run.config_objects_test import Guess
 
 SMALL = {
   'steps': 2,
@@ -54,10 +59,79 @@ def test_a_run_is_stepped_resumed_and_asked(tmp_path):
   assert (tmp_path / 'summary.txt').exists()
 
 
+HOSTED = {x: y for x, y in SMALL.items() if not x.startswith(('sft', 'env'))}
+HOSTED |= {
+  'stages': ('rl',),
+  'steps': 1,
+  'rollout.max_turns': 1,
+  'rollout.max_message_tokens': 2,
+  'host.max_observation_tokens': 24,
+  'eval.episodes': 4,
+}
+
+
+@pytest.mark.slow
+def test_a_run_of_python_objects_is_trained_and_loaded(tmp_path, monkeypatch):
+  """A reward of trajectories stands on their last turn; rewards are summed."""
+  seen = []
+
+  def verifier(completion, row):
+    seen.append(row['answer'])
+    return len(completion) % 2, {'said': len(completion)}
+
+  rows = [{'prompt': f'{i} + 1?', 'answer': i + 1} for i in range(30)]
+  changes = HOSTED | {'data': str(tmp_path / 'data'), 'env.info': 'said'}
+  with rl.Run(
+    'grpo:tiny',
+    workdir=str(tmp_path),
+    changes=changes,
+    rows=rows,
+    verifier=verifier,
+    reward=['env', lambda x: x.outcome, lambda x: 0.25 * x.turns.valid],
+  ) as run:
+    policy, before = run.policy, jax.device_get(run.policy.params)
+    told = [metrics for _, _, metrics in run]
+  assert set(seen) <= {row['answer'] for row in rows}
+  assert 0 < told[0]['rollout/success'] < 1
+  assert told[0]['rollout/return'] == 2 * told[0]['rollout/success'] + 0.25
+  assert policy is run.policy
+  monkeypatch.setattr(objects, '_KEPT', {})  # as in another program
+  loaded = rl.Policy.load(str(tmp_path))
+  jax.tree.map(np.testing.assert_array_equal, policy.params, loaded.params)
+  same = jax.tree.map(np.array_equal, before, loaded.params)
+  assert not any(jax.tree.leaves(same))
+  samples = [x.sample(['3 + 1?'], n=2, max_tokens=3) for x in (policy, loaded)]
+  assert samples[0] == samples[1]
+  asked = [{'role': 'user', 'content': '3 + 1?'}]  # as lines, as in the run
+  assert loaded.sample([asked])[0].prompt == loaded.tokenizer.encode('3 + 1?\n')
+
+
+@pytest.mark.slow
+def test_the_policy_of_a_run_whose_environment_is_gone(tmp_path, monkeypatch):
+  @dataclasses.dataclass(frozen=True)
+  class Own(Guess):
+    pass
+
+  changes = HOSTED | {'data': str(tmp_path / 'data'), 'env.train': 8}
+  changes |= {'env.test': 4}
+  with rl.Run(
+    'grpo:tiny', workdir=str(tmp_path), changes=changes, env=Own(span=2)
+  ) as run:
+    held, seen = run.policy, []
+    for _ in run:
+      seen.append(held.sample(['A number?'], max_tokens=2))
+  monkeypatch.setattr(objects, '_KEPT', {})
+  loaded = rl.Policy.load(str(tmp_path))
+  assert seen == [loaded.sample(['A number?'], max_tokens=2)]
+
+
 def test_mistakes_of_a_run_are_sentences(tmp_path):
   with errors.raises(ValueError, 'oprll'):
     rl.Run('oprll', workdir=str(tmp_path))
   with errors.raises(ValueError, 'stepz'):
     rl.Run('oprl:tiny', workdir=str(tmp_path), changes={'stepz': 1})
-  with pytest.raises(ValueError):
-    next(iter(rl.Run('oprl:tiny', workdir=str(tmp_path))))
+  closed = rl.Run('oprl:tiny', workdir=str(tmp_path))
+  with errors.raises(ValueError, 'open'):
+    next(iter(closed))
+  with errors.raises(ValueError, 'open'):
+    closed.policy.generate('up')

@@ -25,6 +25,7 @@ from agentrl import domain
 from agentrl.env import splits, task_sampling
 from agentrl.env.base import HostTask, Step
 from agentrl.env.files import verifiers
+from agentrl.runtime import objects
 from agentrl.service.base import load_function
 
 EXAMPLE = '{"prompt": "What is half of 7?", "answer": "3.5"}'
@@ -165,6 +166,8 @@ def verifier_of(name: str) -> Callable[[str, dict[str, Any]], Any]:
     return verifiers.SHIPPED[name]
   try:
     return load_function(name, '(completion, row)')
+  except objects.MissingError as error:
+    raise ValueError(f'env.verifier={error}') from error
   except ValueError as error:
     raise ValueError(
       f'env.verifier={error}, or one of {", ".join(verifiers.SHIPPED)}'

@@ -11,6 +11,7 @@ from agentrl.configs.config import Config, to_dict
 from agentrl.configs.env_sections import FrozenLakeConfig, SokobanConfig
 from agentrl.env import base as base_env
 from agentrl.rollout.registered import TERMS
+from agentrl.runtime import objects
 
 
 def terms(c: Config, names: tuple[str, ...]) -> None:
@@ -33,6 +34,14 @@ def family(c: Config) -> None:
       f' ({", ".join(TERMS)}); name it otherwise'
     )
   worker = c.host.worker
+  where = worker or own.worker
+  here = [x for x in to_dict(c.env).values() if objects.is_local(x)]
+  if here and where != 'thread':
+    raise ValueError(
+      f'host.worker={where!r} sends environments to other processes, which do'
+      f' not find {here[0]!r}; define it in a module that can be imported, or'
+      " set host.worker to 'thread'"
+    )
   if isinstance(own, base_env.OwnProcess) and worker not in ('', 'process'):
     raise ValueError(
       f'host.worker={worker!r}, and environments of {c.env.name!r} need'

@@ -10,6 +10,7 @@ import numpy as np
 from agentrl import registry
 from agentrl.learner import algorithm, update
 from agentrl.prefix import lengths
+from agentrl.reward import trajectory
 from agentrl.rollout import actor, counterfactual, hierarchical, registered
 from agentrl.rollout import jit as jit_rollout
 from agentrl.rollout import record as record_lib
@@ -61,7 +62,7 @@ def score(w: registry.MethodSpec, batch: Batch) -> Batch:
   x = RewardInputs(
     turns=batch.turns, outcome=batch.outcome, status=batch.status
   )
-  total = sum(f(x) for f in rewards)
+  total = sum(trajectory.by_turn(f(x), x.turns) for f in rewards)
   turns = batch.turns.replace(reward=total)
   return batch.replace(turns=turns)
 
