@@ -20,7 +20,8 @@ from tests.model.gguf.folder_test import (  # noqa: E402
 
 SAMPLE = """In 2024 it's 1,234.50 EUR; don't WE'LL say so?  Two  spaces,\ttabs,
 \r\nnew lines\n\n\n and naïve café, Straße, ﬁn, Ünïcödé, e\u0301, \u00e9,
-中文字, 日本語、テスト。 Привет, мир! שלום עולם 🙂🙃 👩‍👩‍👧 x_1 = foo(bar[10]) // http://a.b/c?d=e#f
+中文字, 日本語、テスト。 Привет, мир! שלום עולם 🙂🙃 👩‍👩‍👧
+x_1 = foo(bar[10]) // http://a.b/c?d=e#f
 McDonald HTTPServer camelCase ALLCAPS 12345678901 ①②③ ½ ٣٤٥ <|im_start|><s>"""
 
 
@@ -117,6 +118,35 @@ def test_byte_level_ids_are_those_of_the_original(pre, tmp_path):
     != other.pre_tokenizer.pre_tokenize_str(x)
     for x in texts(500)
   )  # so that these texts tell them apart
+
+
+LETTERS = ['<s>', '</s>', 'a', 'b', 'c', '1', '2', 'ab', '12', 'abc']
+
+
+@pytest.mark.parametrize(
+  ('pre', 'text', 'want'),
+  [
+    ('gpt-2', '12', ['12']),
+    ('smollm', '12', ['1', '2']),  # digits stand alone, whatever merges say
+    ('qwen2', '12', ['1', '2']),
+    ('llama-bpe', '12', ['12']),
+    ('gpt-2', 'abc', ['ab', 'c']),
+    ('llama-bpe', 'abc', ['abc']),  # a word is a token, whatever merges say
+  ],
+)
+def test_what_a_pre_tokenizer_is_for(pre, text, want, tmp_path):
+  ours = written(
+    tmp_path,
+    {
+      'tokens': LETTERS,
+      'types': [3, 3] + [1] * 8,
+      'merges': ['a b', '1 2'],
+      'pre': pre,
+      'bos_token_id': 0,
+      'eos_token_id': 1,
+    },
+  )
+  assert ours.pieces(ours.encode(text)) == want
 
 
 def test_tekken_splits_by_case_and_at_single_digits(tmp_path):
