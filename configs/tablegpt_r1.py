@@ -22,7 +22,7 @@ in each stage:
 
 Expect executable calls soon, and open questions answered as well as others.
 
-  python -m experiments.train --config=configs/tablegpt_r1.py --workdir=runs/table
+  python -m experiments.train --config=configs/tablegpt_r1.py --workdir=runs/r1
 """
 
 from agentrl.configs import base
