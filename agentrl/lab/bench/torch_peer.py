@@ -29,7 +29,7 @@ def main():
   args = parser.parse_args()
   import torch
 
-  torch.set_num_threads(os.cpu_count())
+  torch.set_num_threads(len(os.sched_getaffinity(0)))
   torch.manual_seed(0)
   out = {'decode': decode(args), 'gradient': gradient(model(args), args)}
   if importlib.util.find_spec('peft'):
