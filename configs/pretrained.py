@@ -2,7 +2,10 @@
 
 configs/base.py has the defaults for a small model trained from scratch. These
 are for a language model that reasons before it acts; learning rates, clipping
-and groups follow the defaults of verl, TRL and SkyRL.
+and groups follow the defaults of verl, TRL and SkyRL. `small` changes them for
+a model of some 100M parameters, on two cores and 24 GB: it answers at once,
+since what it would reason is babble, and is warmed up by demonstrations, since
+it never succeeds by itself.
 """
 
 from typing import Any
@@ -12,16 +15,26 @@ SCRATCH_LR, LR, LORA_LR = 6e-4, 1e-6, 1e-5  # of the policy
 HIGH_LR = 5e-4
 FIELDS: dict[str, Any] = {
   'micro_batch': 8,
-  'model': dict(dtype='bfloat16', remat='layer'),
+  'model': dict(dtype='auto', remat='layer'),
   'rollout': dict(group_size=8, history='full', max_message_tokens=256),
   'sft': dict(steps=0, lr=1e-5),
   'eval': dict(episodes=200),
 }
+SMALL_LR, SMALL_LORA_LR = 2e-5, 5e-4
+SMALL: dict[str, Any] = {
+  'micro_batch': 16,
+  'steps': 60,
+  'model': dict(remat='none'),
+  'rollout': dict(batch=64, max_message_tokens=48),
+  'sft': dict(steps=12, warmup=2),
+}
+KNOWN_SMALL = ('smollm2',)  # checkpoints by name
 PREFIX = 'Action:\n'  # a newline ends a token, so an action has the same ones
 ACT = (
   'Think briefly about what to do. Then end your message with the line'
   ' "Action:" and, on the line after it, {}.'
 )
+TAGS = 'Write your answer as <answer>...</answer> and no more.'
 ANSWER = (
   'Think step by step, then write your final answer as <answer>...</answer>.'
 )
@@ -64,22 +77,30 @@ MOVES = {
 }
 
 
-def fit(c: Any, path: str, rank: int) -> None:
+def fit(c: Any, path: str, *, rank: int, small: bool) -> None:
   """Sets the defaults of a run that begins from the checkpoint `path`.
 
   rank: of adapters to train instead of all weights; 0: train all weights
+  small: the model is too small to reason before it acts
   """
   c.update(FIELDS)
   c.model.path, c.lora.rank, name = path, rank, c.env.name
-  c.role.policy.update(dict(lr=LORA_LR if rank else LR, b2=0.999, eps=1e-8))
+  lr = LORA_LR if rank else LR
   if rank:
     c.sft.lr = 1e-4
+  if small := small or path in KNOWN_SMALL:
+    c.update(SMALL)
+    lr = c.sft.lr = SMALL_LORA_LR if rank else SMALL_LR
+  c.role.policy.update(dict(lr=lr, b2=0.999, eps=1e-8))
   if c.rollout.kind == 'host':
     size = c.host.max_observation_tokens
     c.host.max_observation_tokens = max(size, 512)
   for field in ('teach', 'rules'):  # of families that leave them out if small
     if field in c.env:
       c.env[field] = True
+  if small:
+    _answer_at_once(c)
+    return
   if name in TAGGED:
     c.rollout.system = TAGGED[name]
     return
@@ -88,9 +109,20 @@ def fit(c: Any, path: str, rank: int) -> None:
   c.rollout.action_prefix = PREFIX
 
 
+def _answer_at_once(c: Any) -> None:
+  """Asks for an action, or an answer, and nothing before it."""
+  name = c.env.name
+  if name in RULES:
+    c.rollout.system = f'{RULES[name]} Answer with {MOVES[name]} and no more.'
+    c.rollout.max_message_tokens = 8
+  elif name == 'reasoning_gym':
+    c.rollout.system = TAGS
+
+
 def scale_rates(c: Any) -> None:
   """Lowers the rates of other trained roles as the policy's was lowered."""
-  if not c.model.path or c.role.policy.get('lr') not in (LR, LORA_LR):
+  rates = LR, LORA_LR, SMALL_LR, SMALL_LORA_LR
+  if not c.model.path or c.role.policy.get('lr') not in rates:
     return
   for name, role in c.role.items():
     if name != 'policy' and role.get('lr', 0.0) >= HIGH_LR:

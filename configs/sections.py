@@ -26,6 +26,7 @@ from agentrl.domain import (
 from agentrl.model.value import TRUNKS
 from agentrl.nn import attention_kernels, config
 from agentrl.optimizer import Optimizer
+from agentrl.runtime import precision
 from agentrl.types import Span
 
 FRAMES = ('auto', 'chat', 'bare')
@@ -58,12 +59,17 @@ class ModelConfig:
   remat: Annotated[
     str, OneOf(*config.REMAT), 'what the backward pass recomputes'
   ] = 'none'
-  dtype: Annotated[str, OneOf(*config.DTYPES), 'compute dtype'] = 'float32'
+  dtype: Annotated[
+    str,
+    OneOf(precision.AUTO, *config.DTYPES),
+    'compute dtype; auto: float32 on CPUs, bfloat16 elsewhere',
+  ] = 'float32'
   path: Annotated[
     str,
     Path(),
-    'directory or hub name of a checkpoint: its tokenizer, weights and'
-    ' config.json, which sets all fields but attention, remat and dtype',
+    'directory, GGUF file or hub name of a checkpoint, or smollm2: its'
+    ' tokenizer, weights and config.json, which sets all fields but attention,'
+    ' remat and dtype',
   ] = ''
   random: Annotated[
     bool, Flag(), 'draw the weights of model.path at random, as its family does'

@@ -11,19 +11,18 @@ Learning, 2512.20312 (its routing of rewards, its stages).
 Questions about tables are answered with SQL or Python; of an open question the
 task has the facts that its answer has to state. The share of these is the
 world's own (`covered`); with `judged=checklist` a service says it. The values
-of calls are our reading; a message without one costs nothing. Each stage adds
-kinds of questions: sums and counts, then means and extremes, then joins. In
-each, tasks are preferred that the policy solves 3 to 7 times of 8, as far as
-was seen; the paper sorts them before RL. Its terms on length and repetition and
-the retention of other abilities are left out. All kinds in every stage:
+of calls are our reading; a message without one is free. Each stage adds kinds
+of questions: sums and counts, means and extremes, joins. In each, tasks are
+preferred that the policy solved 3 to 7 times of 8; the paper sorts them before
+RL. Its terms on length, repetition and other abilities are left out. All kinds
+in each stage:
 
   --config.stage.easy.env.kinds="count sum open max mean join"
   --config.stage.medium.env.kinds="count sum open max mean join"
 
 Expect executable calls soon, and open questions answered as well as others.
 
-  python -m experiments.train --config=configs/tablegpt_r1.py \
-    --workdir=runs/tablegpt_r1
+  python -m experiments.train --config=configs/tablegpt_r1.py --workdir=runs/r1
 """
 
 from agentrl.configs import base
@@ -55,7 +54,7 @@ def _stages(c):
   c.env.kinds, c.host.max_observation_tokens = HARD, 140
   c.rollout.max_message_tokens = 144
   for name, kinds in {'easy': EASY, 'medium': MEDIUM}.items():
-    changes = {'env.kinds': kinds}
-    base.stage(c, name, steps=max(1, c.steps // 4), changes=changes)
+    steps = max(1, c.steps // 4)
+    base.stage(c, name, steps=steps, changes={'env.kinds': kinds})
   c.steps = max(1, c.steps // 2)
   c.stages = ('sft', *c.stage, 'rl')

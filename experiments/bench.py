@@ -4,6 +4,7 @@
   python -m experiments.bench --only=decode,iteration --json=bench.json
   python -m experiments.bench --only=decode,gradient --size=0.5B
   python -m experiments.bench --only=checkpoint,store,judge,gateway
+  python -m experiments.bench --only=decode --size=135M --torch_python=PYTHON
   python -m experiments.bench --only=decode --peers=FOLDER \
     --tunix_python=PYTHON --trl_python=PYTHON
 
@@ -26,27 +27,32 @@ _JSON = flags.DEFINE_string('json', None, 'File to write the figures to.')
 _SIZE = flags.DEFINE_enum(
   'size',
   'full',
-  ('full', 'tiny', '0.5B', '1.5B'),
+  ('full', 'tiny', '135M', '0.5B', '1.5B'),
   'Decoder size; 0.5B and 1.5B are for accelerators, in bfloat16.',
 )
 _DATA = flags.DEFINE_string('data', 'data', 'Folder of task sets.')
-_PEERS = flags.DEFINE_string('peers', None, 'Folder for runs of peers.')
-_ROUNDS = flags.DEFINE_integer('rounds', 3, 'Rounds of --peers.', lower_bound=1)
+_PEERS = flags.DEFINE_string('peers', '', 'Folder of scripts of peers.')
+_ROUNDS = flags.DEFINE_integer('rounds', 3, 'Rounds of peers.', lower_bound=1)
 _PYTHONS = {
   name: flags.DEFINE_string(f'{name}_python', '', f'Python with {name}.')
-  for name in ('tunix', 'trl')
+  for name in ('torch', 'tunix', 'trl')
 }
 
 
 def main() -> None:
   from agentrl.lab.bench import harness, peers, sampling  # import jax
 
-  args = sampling.SIZES[_SIZE.value], _DATA.value, _REPEATS.value
+  size = sampling.SIZES[_SIZE.value]
+  args = size, _DATA.value, _REPEATS.value
   out = harness.run(*args, _ONLY.value or ())
-  if _PEERS.value:
-    pythons = {name: flag.value for name, flag in _PYTHONS.items()}
+  pythons = {name: flag.value for name, flag in _PYTHONS.items() if flag.value}
+  if pythons:
     out['peers'] = peers.compare(
-      _PEERS.value, pythons, harness.ours(*args), _ROUNDS.value
+      _PEERS.value,
+      pythons,
+      harness.ours(*args),
+      _ROUNDS.value,
+      sizes=sampling.flags(size) | {'repeats': _REPEATS.value},
     )
     print('\n'.join(peers.table(out['peers'])))
   if _JSON.value:

@@ -74,6 +74,14 @@ FAMILIES: dict[str, HFFamily] = {
     # The last two stand in SmolLM2.
     other=('pretraining_tp', 'is_llama_config', 'transformers.js_config'),
   ),
+  'mistral': HFFamily(
+    architecture='MistralForCausalLM',
+    fields=_DENSE,
+    always={},
+    usual=_USUAL,
+    reads=('hidden_act', 'sliding_window'),
+    other=(),
+  ),
   'qwen2': HFFamily(
     architecture='Qwen2ForCausalLM',
     fields=_DENSE,

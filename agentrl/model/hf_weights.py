@@ -19,6 +19,7 @@ import safetensors.numpy
 
 from agentrl import mesh
 from agentrl.model import hf_config, hf_names
+from agentrl.model.gguf import folder as gguf_folder
 from agentrl.nn import transformer
 from agentrl.runtime import storage, text_files
 
@@ -36,6 +37,9 @@ def locate(
 ) -> pathlib.Path:
   """Returns the directory of a local path or a hub name, fetching if needed.
 
+  That of a GGUF file has its settings and tokenizer (model/gguf/folder.py).
+  'smollm2' is the file of an installed package.
+
   Args:
     weights: False fetches only settings and tokenizer
     field: of the config, for errors
@@ -43,6 +47,10 @@ def locate(
   """
   if pathlib.Path(path).is_dir():
     return pathlib.Path(path)
+  if path == gguf_folder.SMOLLM2:
+    path = str(gguf_folder.smollm2())
+  if path.endswith('.gguf'):
+    return gguf_folder.folder(pathlib.Path(path))
   import huggingface_hub as hub  # slow to import
 
   def fetch(local: bool) -> pathlib.Path:
@@ -101,6 +109,8 @@ def check(
 
 def _open(directory: pathlib.Path, *, tied: bool) -> dict[str, Any]:
   """Maps the name of each tensor to a lazy slice; reads no data."""
+  if gguf_folder.is_folder(directory):
+    return {**gguf_folder.open_tensors(directory)}
   out = {}
   for file in _weight_files(directory):
     tensors = _open_file(directory / file)

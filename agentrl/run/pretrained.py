@@ -13,6 +13,7 @@ from typing import NamedTuple
 from agentrl.configs.config import Config, to_dict
 from agentrl.model import hf_config, hf_weights
 from agentrl.nn import transformer
+from agentrl.runtime import precision
 from agentrl.text import chat_template, tokenizer
 
 # Fields of c.model that hold beside a checkpoint, whose config.json has the
@@ -70,7 +71,10 @@ def computed(
   c: Config, shape: transformer.DecoderConfig
 ) -> transformer.DecoderConfig:
   """The shape, computed with as c.model says."""
-  return dataclasses.replace(shape, **{x: getattr(c.model, x) for x in FREE})
+  free = {x: getattr(c.model, x) for x in FREE}
+  return dataclasses.replace(
+    shape, **free | {'dtype': precision.of_device(c.model.dtype)}
+  )
 
 
 def _spoken(
@@ -98,6 +102,7 @@ def own(c: Config, vocab: int) -> transformer.DecoderConfig:
       ' its own; leave it out, or set model.path'
     )
   model = to_dict(c.model)
+  model['dtype'] = precision.of_device(c.model.dtype)
   fields = {name: x for name, x in model.items() if name not in SOURCE}
   return transformer.DecoderConfig(vocab=vocab, **fields)
 

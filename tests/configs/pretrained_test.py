@@ -29,7 +29,7 @@ def test_every_method_has_them(method):
   for arg in ('checkpoint=a:b/c', 'tiny,checkpoint=x,lora=4'):
     c = module.get_config(arg)
     registry.check(base.wiring(c))
-    assert c.model.dtype == 'bfloat16'
+    assert c.model.dtype == 'auto'
     assert c.model.remat == 'layer'
     assert c.sft.steps == 0
     rates = {name: role.get('lr', 0.0) for name, role in c.role.items()}
@@ -52,6 +52,22 @@ def test_every_environment_says_how_to_reason_and_to_act(name):
   # Some lack a service, a file or a program.
   if name not in ('interview', 'jsonl', 'program'):
     validate.config(c)
+
+
+@pytest.mark.parametrize('name', ENVS)
+def test_a_small_model_answers_at_once_after_a_warm_start(name):
+  c = grpo.get_config(f'env={name},checkpoint=smollm2,lora=16')
+  assert c == grpo.get_config(f'env={name},checkpoint=smollm2,small,lora=16')
+  assert 'Think' not in c.rollout.system
+  assert c.rollout.action_prefix == ''
+  assert c.rollout.max_message_tokens <= 48
+  assert c.sft.steps > 0
+  assert c.sft.lr == c.role.policy.lr == 5e-4
+  if name not in ('interview', 'jsonl', 'program'):
+    validate.config(c)
+  full = grpo.get_config(f'env={name},checkpoint=x,small')
+  assert full.role.policy.lr < 1e-4
+  assert full.model.path == 'x'
 
 
 def test_the_moves_are_those_of_the_environment():
@@ -87,6 +103,7 @@ def test_rates_fall_with_that_of_the_policy():
     ('checkpoint=a,b', 'b'),
     ('lora=4', 'lora 4 checkpoint DIR'),
     ('checkpoint=a,lora=x', 'lora x 16'),
+    ('small', 'small checkpoint DIR'),
   ],
 )
 def test_mistakes_are_one_sentence(arg, words):

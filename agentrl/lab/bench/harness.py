@@ -147,17 +147,15 @@ def line(figure: Mapping[str, Any]) -> str:
 
 def ours(
   size: SamplingBenchSize, data: str, repeats: int
-) -> Callable[[], tuple[float, float]]:
-  """Returns () -> (tokens per second of decode, seconds of an iteration)."""
+) -> Callable[[], dict[str, float]]:
+  """Returns () -> figures to compare with peers: tokens per second, seconds."""
   decode = sampling.decode(size, data)['decode']
-  calls = {
-    'decode': decode.call,
-    'iteration': training.iteration(size, data)['iteration'].call,
-  }
+  cases = training.iteration(size, data) | training.gradient(size, data)
+  calls = {name: case.call for name, case in cases.items()}
 
-  def call() -> tuple[float, float]:
-    seconds = timing.interleaved(calls, repeats)
-    tokens = decode.makes['tokens'] / timing.spread(seconds['decode']).median
-    return tokens, timing.spread(seconds['iteration']).median
+  def call() -> dict[str, float]:
+    seconds = timing.interleaved(calls | {'decode': decode.call}, repeats)
+    out = {name: timing.spread(x).median for name, x in seconds.items()}
+    return out | {'decode': decode.makes['tokens'] / out['decode']}
 
   return call

@@ -39,6 +39,7 @@ class SamplingBenchSize(NamedTuple):
   rows: int = 32  # of a gradient step
   tokens: int = 128  # of a row
   micro: int = 8  # rows at a time
+  rank: int = 16  # of an adapter
 
 
 # The comparison with other libraries: what they were measured at.
@@ -86,9 +87,22 @@ QWEN = {
 }
 
 
+# SmolLM2's, which two cores can train.
+SMOLLM2 = SamplingBenchSize(
+  transformer.DecoderConfig(
+    vocab=49_152, width=576, layers=30, heads=9, kv_heads=3, head_dim=64,
+    mlp=1536, theta=1e5,
+  ),
+  batch=16,
+  rows=16,
+  micro=16,
+)  # fmt: skip
+
+
 SIZES = {
   'full': FULL,
   'tiny': TINY,
+  '135M': SMOLLM2,
 } | {
   name: SamplingBenchSize(
     shape, batch=64, prompt=512, new=128, rows=8, tokens=4096, micro=1
@@ -96,6 +110,14 @@ SIZES = {
   for name, shape in QWEN.items()
 }
 ALLOWED = 8  # times what is used: capacities of the cases ending in `_8x`
+
+
+def flags(size: SamplingBenchSize) -> dict[str, int]:
+  """Returns the sizes as flags of torch_peer.py."""
+  shape = ['vocab', 'width', 'layers', 'heads', 'kv_heads', 'head_dim', 'mlp']
+  own = ['batch', 'prompt', 'new', 'group', 'rows', 'tokens', 'micro', 'rank']
+  of_shape = {name: getattr(size.shape, name) for name in shape}
+  return of_shape | {name: getattr(size, name) for name in own}
 
 
 class BenchCase(NamedTuple):

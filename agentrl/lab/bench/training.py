@@ -14,6 +14,7 @@ from agentrl.lab.bench.sampling import BenchCase, SamplingBenchSize
 from agentrl.learner import update as update_lib
 from agentrl.model import fold, microbatch, policy
 from agentrl.model.pieces import MicroBatch
+from agentrl.nn import lora, transformer
 from agentrl.rollout import actor
 from agentrl.rollout import record as record_lib
 from agentrl.run import algorithm
@@ -77,34 +78,62 @@ def _updater(learner: update_lib.Algorithm):
 
 
 def gradient(size: SamplingBenchSize, data: str) -> dict[str, BenchCase]:
-  """A training step on full rows: gradient in micro-batches, then Adam."""
+  """A training step on full rows: gradient in micro-batches, then Adam.
+
+  Of all parameters, and of an adapter of `size.rank` on a frozen decoder.
+  """
   del data
   shape, n, t = size.shape, size.rows, size.tokens
-  module, rule = policy.module(shape), optimizer.OptimizerConfig()
-  rows = _full_rows(shape.vocab, n, t)
-
-  def step(params, opt):
-    def loss(out, rows, scale):
-      return jnp.sum(scale * out.logp), {}
-
-    total = microbatch.objective(module.apply, ('logp',), loss)
-    grads, _ = microbatch.gradient(total, params, rows, rows.weight, size.micro)
-    return optimizer.step(rule, grads, opt, params)[:2]
-
-  params = mesh.init(module.specs, jax.random.key(0))
-  state = params, optimizer.init(rule, params, module.specs)
-  run = jax.jit(step, donate_argnums=(0, 1))
-
-  def call():
-    nonlocal state
-    state = run(*state)
-    return state
-
+  params = mesh.init(policy.module(shape).specs, jax.random.key(0))
   predicted = n * (t - 1)
   parts = roofline.updating(shape, np.full(n, t), predicted, roles=1)
   text = f'{n} rows of {t}, {size.micro} at a time, {shape.dtype}'
   makes = {'updates': 1, 'tokens': n * t}
-  return {'gradient': BenchCase(text, call, parts, makes)}
+  rule = lora.Lora(rank=size.rank)
+  specs = lora.specs(rule, transformer.specs(shape)['layers'])
+  adapter = mesh.init(specs, jax.random.key(0))
+
+  def adapted(adapter, base):
+    return lora.attach(rule, base, adapter)
+
+  whole = _stepper(size, lambda trained, _: trained, params, ())
+  part = _stepper(size, adapted, adapter, params)
+  return {
+    'gradient': BenchCase(text, whole, parts, makes),
+    'gradient_lora': BenchCase(f'{text}, rank {size.rank}', part, (), makes),
+  }
+
+
+def _stepper(size: SamplingBenchSize, whole, trained, frozen):
+  """Returns () -> state after another step.
+
+  Args:
+    whole: (trained, frozen) -> the decoder's parameters
+  """
+  module, rule = policy.module(size.shape), optimizer.OptimizerConfig()
+  rows = _full_rows(size.shape.vocab, size.rows, size.tokens)
+
+  def step(trained, opt, frozen):
+    def total(trained, rows, scale):
+      out = module.apply(whole(trained, frozen), rows, ('logp',))
+      return jnp.sum(scale * out.logp), {}
+
+    grads, _ = microbatch.gradient(
+      total, trained, rows, rows.weight, size.micro
+    )
+    return optimizer.step(rule, grads, opt, trained)[:2]
+
+  # Copied: the first call donates it, and others may read the original.
+  trained = jax.tree.map(jnp.copy, trained)
+  state = trained, optimizer.init(rule, trained, None)
+  run = jax.jit(step, donate_argnums=(0, 1))
+
+  def call():
+    nonlocal state
+    state = run(*state, frozen)
+    return state
+
+  return call
 
 
 def _full_rows(vocab: int, n: int, t: int) -> Rows:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 from agentrl import mesh
 from agentrl.configs import base
@@ -16,6 +17,7 @@ from agentrl.run import algorithm, pretrained
 from agentrl.run.check import fields, validate
 from agentrl.run.play import host_env, jit_env
 from agentrl.run.pretrained import Language
+from agentrl.runtime import precision
 
 REMAT = ('none', 'dots', 'layer')  # the last keeps least
 _MOST_DEVICES = 4096  # that are tried
@@ -65,10 +67,13 @@ def estimate(c: Config, where: Topology, lm: Language) -> Estimate:
 
 
 def on_topology(c: Config, where: Topology) -> Config:
-  """The config, the sizes of whose mesh are those on the topology."""
+  """The config as it runs on the topology: mesh sizes, and compute dtype."""
   axes = {name: getattr(c.mesh, name) for name in mesh.AXES}
   sizes = mesh.sizes(axes, where.devices)
-  return fields.changed(c, {f'mesh.{x}': n for x, n in sizes.items()})
+  changes: dict[str, Any] = {f'mesh.{x}': n for x, n in sizes.items()}
+  if c.model.dtype == precision.AUTO:
+    changes['model.dtype'] = 'bfloat16'  # accelerators, all of them
+  return fields.changed(c, changes)
 
 
 def work(c: Config, lm: Language) -> Workload:
