@@ -92,8 +92,8 @@ class Policy:
     """Loads a run's newest policy, or a checkpoint with its chat template.
 
     Args:
-      source: folder of a run, folder of a checkpoint in Hugging Face's format,
-        or name of one on the hub
+      source: folder of a run; or a checkpoint: a folder in Hugging Face's
+        format, a GGUF file, a name on the hub, or 'smollm2'
       dtype: of the computation, 'float32' or 'bfloat16'; '': the run's own, and
         float32 of a checkpoint. Parameters are float32.
     Raises: ValueError, one sentence, if there is none.
