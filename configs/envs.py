@@ -165,9 +165,10 @@ def in_jit(name: str) -> bool:
   Raises:
     ValueError: a 'module:Class' that cannot be imported, or is no family.
   """
-  if name in JITTED:
-    return True
-  return ':' in name and getattr(base.find(name), 'worker', '') == base.JIT
+  if ':' not in name:
+    return name in JITTED
+  family: Any = base.find(name)
+  return family.worker == base.JIT
 
 
 def settings(name: str) -> ConfigDict:

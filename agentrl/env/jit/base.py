@@ -173,9 +173,9 @@ def _must(method: Callable, got: Any, want: Any) -> None:
 
 def _words(tree: Any) -> str:
   """Returns shapes and dtypes in words: "(int32[4], {'near': float32[]})"."""
-  if hasattr(tree, 'shape'):
+  if isinstance(tree, jax.ShapeDtypeStruct):
     return f'{tree.dtype}{list(tree.shape)}'
-  if isinstance(tree, tuple) and not hasattr(tree, '_fields'):
+  if type(tree) is tuple:
     return '(' + ', '.join(map(_words, tree)) + ')'
   leaves = jax.tree_util.tree_leaves_with_path(tree)
   parts = (f'{jax.tree_util.keystr(at)}: {_words(x)}' for at, x in leaves)
