@@ -264,11 +264,6 @@ def test_a_name_is_found_in_code_and_in_messages():
   assert list(named(source, {'ppo'})) == [(2, 'ppo'), (3, 'ppo')]
 
 
-@pytest.fixture
-def registry_of_test(monkeypatch):
-  monkeypatch.setattr(registry, '_PIECES', dict(registry._PIECES))
-
-
 def own_config():
   c = grpo.get_config('tiny')
   c.signal = ('own',)

@@ -20,6 +20,7 @@ from agentrl.run.check import (
   fields,
   model_checks,
   reading_checks,
+  reward_checks,
   role_checks,
   stage_checks,
 )
@@ -86,6 +87,7 @@ def config(given: Any) -> Config:
     )
   stages.check(c)
   registry.check(spec, c)
+  reward_checks.returned(spec)
   for name, chain in c.stream.items():  # also those that advantage lacks
     for link in chain:
       registry.get('link', link, f'c.stream.{name}')
