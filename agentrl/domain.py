@@ -304,7 +304,11 @@ Rate = Annotated[float, UNIT]
 Width = Annotated[float, Real(0, above=True, infinite=True)]  # inf: none
 Place = Annotated[str, Path()]
 Named = Annotated[str, Name()]
-Columns = Annotated[tuple[str, ...], Tuple(Name('a column'), once=True)]
+Columns = Annotated[
+  tuple[str, ...],
+  Tuple(Name('a column'), once=True),
+  'columns whose equal values make a cell; (): the whole batch',
+]
 
 # Of what is annotated by its type alone, as pieces of a user may be.
 _TYPES: dict[Any, Domain] = {
@@ -354,11 +358,35 @@ def fields(cls: type) -> dict[str, Field]:
     hint = hints.get(field.name)
     declared = of(hint)
     if domain := declared or like(field.default):
-      said = typing.get_args(hint)[1:] if declared else ()
-      texts = [x for x in said if isinstance(x, str)]
-      meaning = texts[0] if texts else comments(cls).get(field.name, '')
+      meaning = _text(hint) or comments(cls).get(field.name, '')
       out[field.name] = Field(field.default, domain, meaning)
   return out
+
+
+def _text(annotation: Any) -> str:
+  """Returns the text in an annotation, or ''."""
+  if typing.get_origin(annotation) is not Annotated:
+    return ''
+  texts = (x for x in annotation.__metadata__ if isinstance(x, str))
+  return next(texts, '')
+
+
+@functools.cache
+def meanings(f: Callable) -> dict[str, str]:
+  """Returns what the arguments of a function mean, by name.
+
+  The Args of its docstring say so, else a text in the annotation.
+  """
+  _, _, args = (inspect.getdoc(f) or '').partition('\nArgs')
+  entries = re.findall(
+    r'^  (\w[\w, ]*): (.*(?:\n {4,}.*)*)', args, re.MULTILINE
+  )
+  said = {
+    name: ' '.join(meaning.split())
+    for names, meaning in entries
+    for name in names.split(', ')
+  }
+  return {name: _text(hint) for name, hint in _hints(f).items()} | said
 
 
 def check_all(

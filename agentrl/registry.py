@@ -18,7 +18,8 @@ Links declare the level they take and give: 'turn' ([B, K]) or 'token'
 ([N, T]); a turn-level link cannot follow a token-level one. Judges declare what
 they take, see judge/item.py.
 
-Hyper-parameters declare their domains as `Annotated` types (domain.py).
+Hyper-parameters declare their domains as `Annotated` types (domain.py); what
+they mean stands in the Args of the docstring, or as a text in that type.
 
 A component brings along its constraints on the config and its metrics of a
 batch, so that nothing else needs to know its name:
@@ -90,6 +91,12 @@ class Component(NamedTuple):
       for name, value in self.defaults.items()
     }
     return {name: x for name, x in domains.items() if x is not None}
+
+  @property
+  def meanings(self) -> dict[str, str]:
+    """Meanings of its hyper-parameters; '' where its author gave none."""
+    said = domain.meanings(self.f)
+    return {name: said.get(name, '') for name in self.defaults}
 
 
 @functools.cache

@@ -121,7 +121,7 @@ def get_config(
   """
   args = parse(arg, env, judged)
   c = ConfigDict(config.to_dict(config.Config(method=method)))
-  c.rollout.kind = 'jit' if args['env'] in envs.JITTED else 'host'
+  c.rollout.kind = 'jit' if envs.in_jit(args['env']) else 'host'
   c.env = envs.settings(args['env'])
   role(c, 'policy', lr=pretrained.SCRATCH_LR)
   hp(c, 'minibatch', 'minibatches', n=2)

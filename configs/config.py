@@ -14,8 +14,8 @@ from ml_collections import ConfigDict
 from agentrl import domain
 from agentrl.configs.env_sections import (
   EnvConfig,
+  FamilyConfig,
   HostConfig,
-  HostEnvConfig,
   SokobanConfig,
 )
 from agentrl.configs.sections import (
@@ -168,12 +168,12 @@ def trained(c: Config) -> dict[str, TrainedRoleConfig]:
 
 def to_dict(x: Any) -> Any:
   """Returns a config or a part of it as plain nested dicts."""
-  if isinstance(x, HostEnvConfig):
+  if isinstance(x, FamilyConfig):
     tasks = {f.name: getattr(x, f.name) for f in dataclasses.fields(EnvConfig)}
     return tasks | dict(x.settings)
   if dataclasses.is_dataclass(x):
     out = {f.name: to_dict(getattr(x, f.name)) for f in dataclasses.fields(x)}
-    if isinstance(x, Config) and not isinstance(x.env, HostEnvConfig):
+    if isinstance(x, Config) and not isinstance(x.env, FamilyConfig):
       out['host'] = {}  # nothing reads it
     return out
   if isinstance(x, Mapping | ConfigDict):

@@ -1,6 +1,7 @@
 """Sections of the environment: its settings, and the engine of host ones.
 
-The family of a host environment (`agentrl/env/base.py`) declares its settings.
+All but three environments have a family (`agentrl/env/base.py`), which declares
+their settings.
 """
 
 import dataclasses
@@ -78,8 +79,8 @@ class EnvConfig:
 
 
 @dataclasses.dataclass(frozen=True)
-class HostEnvConfig(EnvConfig):
-  """Host environment; its family declares the settings."""
+class FamilyConfig(EnvConfig):
+  """Environment of a family, which declares the settings."""
 
   settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 

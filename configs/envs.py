@@ -1,6 +1,6 @@
 """Settings that an environment brings to a config, and sizes that fit it.
 
-Settings of those inside jit are in `env_sections`; of the others
+Settings of three inside jit are in `env_sections`; of the others
 (agentrl/env/base.py) any family can be named, also by 'module:Class', and some
 have sizes of their own here.
 """
@@ -159,6 +159,18 @@ OWN: dict[str, dict[str, Any]] = {
 }
 
 
+def in_jit(name: str) -> bool:
+  """Returns whether an environment is compiled with the policy.
+
+  Raises:
+    ValueError: a 'module:Class' that cannot be imported, or is no family.
+  """
+  if ':' not in name:
+    return name in JITTED
+  family: Any = base.find(name)
+  return family.worker == base.JIT
+
+
 def settings(name: str) -> ConfigDict:
   """Returns c.env: the environment's settings, and how many tasks there are."""
   return ConfigDict(
@@ -186,12 +198,12 @@ def read(values: Mapping[str, Any]) -> env_sections.EnvConfig:
     return env_sections.JITTED[name](**values)
   tasks = {field: values[field] for field in base.SET}
   own = {field: x for field, x in values.items() if field not in base.SET}
-  return env_sections.HostEnvConfig(**tasks, settings=own)
+  return env_sections.FamilyConfig(**tasks, settings=own)
 
 
 def fit(c: ConfigDict) -> None:
   """Sizes that fit the environment of c.env."""
-  if c.env.name in JITTED:
+  if in_jit(c.env.name):
     return
   for changes in (LONGER, OWN.get(c.env.name, {})):
     c.update(changes)
@@ -209,7 +221,7 @@ def check_name(name: str) -> None:
     )
 
 
-def _of(c) -> base.EnvFamily:
+def of(c: ConfigDict | config.Config) -> base.EnvFamily:
   """Returns the family of c.env.
 
   What a family does with its settings is written for values in their domains.
@@ -224,7 +236,7 @@ def _of(c) -> base.EnvFamily:
 
 def family(c: ConfigDict) -> base.EnvFamily:
   """The family of c.env, with a judge if c.service has a spare one."""
-  env_family = _of(c)
+  env_family = of(c)
   taken = {*base.needs(env_family), *judge_services(c)}
   spare = 'judge' in c.service and 'judge' not in taken
   return judge.WithJudge(env_family) if spare else env_family
@@ -245,7 +257,7 @@ def needs(c: ConfigDict) -> tuple[str, ...]:
   """The services that the environment of c.env asks."""
   if c.env.name in JITTED:
     return ()
-  return base.needs(_of(c))
+  return base.needs(of(c))
 
 
 def terms(c: ConfigDict) -> tuple[str, ...]:
@@ -253,7 +265,8 @@ def terms(c: ConfigDict) -> tuple[str, ...]:
   if c.env.name in JITTED:
     return TERMS[c.env.name]
   check_name(c.env.name)
-  return tuple(family(c).columns)
+  own = of(c) if in_jit(c.env.name) else family(c)
+  return tuple(own.columns)
 
 
 def spans(c: ConfigDict) -> tuple[str, ...]:
@@ -261,7 +274,7 @@ def spans(c: ConfigDict) -> tuple[str, ...]:
 
   Beside those that every rollout of its kind marks.
   """
-  if c.env.name in JITTED:
+  if in_jit(c.env.name):
     return ()
-  calls = isinstance(_of(c), base.MarksCalls)
+  calls = isinstance(of(c), base.MarksCalls)
   return ('call', 'argument') if calls else ()

@@ -152,7 +152,7 @@ def _move(c: ConfigDict, name: str) -> None:
   """Sets another environment, with its settings, sizes and services."""
   envs.check_name(name)
   c.env = envs.settings(name)
-  c.rollout.kind = 'jit' if name in envs.JITTED else 'host'
+  c.rollout.kind = 'jit' if envs.in_jit(name) else 'host'
   c.host, c.service = ConfigDict(), ConfigDict()
   for service in (*envs.needs(c), *envs.judge_services(c)):
     base.service(c, service)

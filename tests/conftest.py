@@ -77,3 +77,11 @@ def forgotten():
   """What a module compiled; that of all of them is gigabytes."""
   yield
   jax.clear_caches()
+
+
+@pytest.fixture
+def registry_of_test(monkeypatch):
+  """Forgets what a test registers when it ends."""
+  from agentrl import registry  # imports JAX after the flags above
+
+  monkeypatch.setattr(registry, '_PIECES', dict(registry._PIECES))

@@ -3,6 +3,7 @@
 import ast
 import pathlib
 import re
+from typing import Annotated
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +14,7 @@ import agentrl.loss  # noqa: F401  registers
 from agentrl import loop, registry
 from agentrl.configs import base, envs, grpo
 from agentrl.configs.config import declared
+from agentrl.domain import Real
 from agentrl.lab.papers.dose import (  # noqa: F401  register
   degraded_truth,
   prm_persistence,
@@ -287,15 +289,50 @@ def test_a_name_is_found_in_code_and_in_messages():
   assert list(named(source, {'ppo'})) == [(2, 'ppo'), (3, 'ppo')]
 
 
-@pytest.fixture
-def registry_of_test(monkeypatch):
-  monkeypatch.setattr(registry, '_PIECES', dict(registry._PIECES))
-
-
 def own_config():
   c = grpo.get_config('tiny')
   c.signal = ('own',)
   return base.finish(c)
+
+
+def test_every_hyper_parameter_has_a_meaning():
+  pieces = [
+    registry.get(slot, name)
+    for slot in registry.SLOTS
+    for name in registry.names(slot)
+  ]
+  ours = [x for x in pieces if x.f.__module__.startswith('agentrl.')]
+  lacks = [
+    f'{x.slot} {x.name}: {name}'
+    for x in ours
+    for name, meaning in x.meanings.items()
+    if not meaning
+  ]
+  assert not lacks
+  assert sum(len(x.defaults) for x in ours) > 500
+
+
+def test_a_docstring_says_more_than_a_type(registry_of_test):
+  @registry.register('link')
+  def mine(
+    x,
+    *,
+    low: Annotated[float, Real(0), 'of the type'] = 0.0,
+    high: Annotated[float, Real(0), 'of the type'] = 1.0,
+    free=2,
+  ):
+    """Does nothing.
+
+    Args:
+      high: of the docstring,
+        in two lines
+    """
+
+  assert registry.get('link', 'mine').meanings == {
+    'low': 'of the type',
+    'high': 'of the docstring, in two lines',
+    'free': '',
+  }
 
 
 def test_a_component_of_a_user_asks_of_the_rest_of_the_config(registry_of_test):

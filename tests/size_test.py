@@ -7,7 +7,6 @@ ROOTS = 'agentrl', 'configs', 'experiments', 'examples', 'docs/generate'
 FILE, FUNCTION = 500, 80  # lines
 LONGER = {
   'configs/base.py',  # the table of fields
-  'agentrl/segment.py',  # the only place that gathers by id
   'agentrl/run/runner.py:open_run',
   'agentrl/run/runner.py:run_loop',
 }

@@ -110,6 +110,7 @@ def scale_by_difficulty(
 
   Args:
     top: the outcome from which on a task is as easy as can be
+    floor: weight of the easiest tasks
   """
   w, judged = _difficulty(x, top, floor)
   n = jnp.sum(judged).astype(w.dtype)
@@ -127,6 +128,10 @@ def weigh_by_difficulty(
   The mean goes over the batch's trajectories, so that the learning rate means
   what it did: where all tasks are as hard, this changes nothing. A lone member
   of a group is not in it and keeps its x.
+
+  Args:
+    top: the outcome from which on a task is as easy as can be
+    floor: weight of the easiest tasks before division by the mean
   """
   w, judged = _difficulty(x, top, floor)
   here = jnp.any(judged, axis=1)

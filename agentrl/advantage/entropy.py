@@ -41,6 +41,9 @@ def entropy_factor(
   """A_k ← α_k A_k, α the `factor` of the turn's mean entropy (AEM, 2605.00425).
 
   λ > 0 teaches more where the policy was sure, λ < 0 where it was not.
+
+  Args:
+    lam: λ, how much a difference of entropy weighs; 0: not at all
   """
   h, valid = x.signals['old_entropy'], x.batch.turns.valid
   turn = jnp.arange(valid.size, dtype=jnp.int32).reshape(valid.shape)
@@ -62,7 +65,11 @@ def entropy_factor(
 def entropy_boost(
   x: LinkInputs, *, by: Columns = (), coef: Number = 0.2
 ) -> Linked:
-  """A_t ← A_t (1 + a z(H_t)), z-scored over tokens (AEPO, arXiv 2510.14545)."""
+  """A_t ← A_t (1 + a z(H_t)), z-scored over tokens (AEPO, arXiv 2510.14545).
+
+  Args:
+    coef: a, share of A that one deviation of entropy adds
+  """
   h = x.signals['old_entropy']
   chex.assert_equal_shape([h, x.credit.token])
 

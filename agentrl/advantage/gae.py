@@ -35,6 +35,10 @@ def gae_tokens(
 
   r_t is the token's own value in the stream, plus the turn's at its last
   sampled token.
+
+  Args:
+    gamma: discount per token
+    lam: λ per token: 0 trusts the value, 1 the return
   """
   turns = x.batch.turns.valid
   return _over_tokens(x, returns.at_ends(x), turns, gamma=gamma, lam=lam)
@@ -47,6 +51,10 @@ def gae_turns(
   """A_k over turns; V_k is the value at the turn's first sampled token.
 
   All tokens of a turn share A_k; the value is regressed at the first.
+
+  Args:
+    gamma: discount per turn
+    lam: λ per turn: 0 trusts the value, 1 the return
   """
   index, value = segment.index(x.batch), x.signals['value']
   first, _ = index.bounds(x.batch.rows.sampled)
@@ -74,6 +82,12 @@ def gae_bilevel(
   then A_k + V_k is the reward of that token and A_t runs by the token γ, λ
   inside the turn, with nothing beyond its end. A turn without reward is a
   boundary as well; the released code takes non-zero rewards for boundaries.
+
+  Args:
+    gamma: discount per turn
+    lam: λ per turn: 0 trusts the value, 1 the return
+    token_gamma: discount per token, inside a turn
+    token_lam: λ per token, inside a turn
   """
   rows, value = x.batch.rows, x.signals['value']
   index = segment.index(x.batch)

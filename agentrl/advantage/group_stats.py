@@ -16,13 +16,21 @@ import jax.numpy as jnp
 
 from agentrl import segment
 from agentrl.advantage import chain, returns
-from agentrl.domain import OneOf
+from agentrl.domain import OneOf, Whole
 from agentrl.ops import counting, group
 from agentrl.ops.group import Moments
 from agentrl.types import Array, Batch, Linked, LinkInputs, Metrics
 
-Unit = Annotated[str, OneOf(*group.UNITS)]
-Singleton = Annotated[str, OneOf(*group.SINGLETONS)]
+# Hyper-parameters of links that compare the members of a cell.
+Unit = Annotated[str, OneOf(*group.UNITS), 'what counts once in statistics']
+Singleton = Annotated[
+  str,
+  OneOf(*group.SINGLETONS),
+  "what a unit alone in its cell gets: 'zero', or 'raw', its own value",
+]
+Ddof = Annotated[
+  int, Whole(0, 1), 'variance over n − ddof: 1 of a sample, 0 of a population'
+]
 
 
 def cells(batch: Batch, by: Sequence[str]) -> Array:

@@ -90,7 +90,12 @@ def _needs(name: str, span: str) -> dict:
 def hae_low(
   x: LinkInputs, *, gamma: Discount = 1.0, lam: Discount = 1.0
 ) -> Linked:
-  """The normalised advantage of actions, on the tokens of the action."""
+  """The normalised advantage of actions, on the tokens of the action.
+
+  Args:
+    gamma: discount per turn
+    lam: λ per turn: 0 trusts the value, 1 the return
+  """
   s = segments(x.batch)
   v, v_high = (_first(x.signals[name], x.batch) for name in ('low', 'high'))
   a = low(x.credit.turn, v, v_high, s, gamma, lam)
@@ -106,6 +111,7 @@ def hae_high(
 
   Args:
     lam: per segment
+    gamma: discount per turn
   """
   s, v = segments(x.batch), _first(x.signals['high'], x.batch)
   a = high(x.credit.turn, v, s, gamma, lam)
@@ -115,7 +121,11 @@ def hae_high(
 
 @registry.register('link', **_needs('switch', 'switch'))
 def hae_switch(x: LinkInputs, *, gamma: Discount = 1.0) -> Linked:
-  """The normalised advantage of keeping or switching, on that token."""
+  """The normalised advantage of keeping or switching, on that token.
+
+  Args:
+    gamma: discount per turn
+  """
   s = segments(x.batch)
   v, v_high = (_first(x.signals[name], x.batch) for name in ('switch', 'high'))
   q = to_go(x.credit.turn, v_high, s, gamma)

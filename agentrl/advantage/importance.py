@@ -22,7 +22,7 @@ from agentrl.segment import TurnIndex
 from agentrl.types import Array, Linked, LinkInputs, Metrics, Rows
 
 UNITS = ('token', *segment.UNITS)
-Unit = Annotated[str, OneOf(*UNITS)]
+Unit = Annotated[str, OneOf(*UNITS), 'tokens whose ratios are multiplied']
 _factor = registry.register(
   'link', needs=('signal:old_logp',), takes='any', leaves='token'
 )
@@ -64,6 +64,9 @@ def truncated_is(
 
   Unit 'token' is TIS as most libraries have it; 'trajectory' has less bias
   and more variance.
+
+  Args:
+    high: c, largest ratio that counts; inf: any
   """
   r = ratio(x, unit)
   a = jnp.minimum(r, high) * chain.token_advantage(x.credit, x.batch.rows)
@@ -83,6 +86,10 @@ def masked_is(
 
   Unit 'token' is IcePop (arXiv 2510.18855), 'trajectory' masked importance
   sampling. What is masked still counts where a loss is averaged.
+
+  Args:
+    low: smallest ratio that is kept
+    high: largest ratio that is kept; inf: any
   """
   r = ratio(x, unit)
   keep = (r >= low) & (r <= high)
@@ -102,6 +109,10 @@ def geometric_mask(
   """Weight 0 where the geometric mean of r is outside [low, high].
 
   The mean does not grow with length, so one width fits all.
+
+  Args:
+    low: smallest mean that is kept
+    high: largest mean that is kept; inf: any
   """
   r = ratio(x, unit, TurnIndex.mean_within)
   keep = (r >= low) & (r <= high)

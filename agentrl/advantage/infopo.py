@@ -1,7 +1,6 @@
 """InfoPO links: standardised information gain, gated by outcome spread."""
 
 import functools
-from typing import Annotated
 
 import chex
 import jax
@@ -9,7 +8,7 @@ import jax.numpy as jnp
 
 from agentrl import ops, registry, segment
 from agentrl.advantage import chain, group_stats, returns
-from agentrl.domain import Columns, Positive, Whole
+from agentrl.domain import Columns, Positive
 from agentrl.types import Linked, LinkInputs
 
 _link = registry.register('link', needs=('*by',))
@@ -20,12 +19,15 @@ def standardize_followed(
   x: LinkInputs,
   *,
   by: Columns = ('group',),
-  ddof: Annotated[int, Whole(0, 1)] = 1,
+  ddof: group_stats.Ddof = 1,
   eps: Positive = 1e-6,
 ) -> Linked:
   """(x − mean) / (std + eps) over turns that another follows; 0 at the last.
 
   For what is known of a turn by the next one only.
+
+  Args:
+    eps: added to the deviation
   """
   turns, has = x.batch.turns, returns.sampled_turns(x.batch)
   followed = segment.next_turn(has.astype(jnp.int32), has) > 0
@@ -48,6 +50,9 @@ def gate_by_spread(
 
   Half of x where all outcomes are equal, less where they tell trajectories
   apart (InfoPO, arXiv 2603.00656).
+
+  Args:
+    temperature: T: deviations well above it close the gate
   """
   chex.assert_rank([x.credit.turn, x.batch.outcome], [2, 1])
   start = x.credit.replace(turn=jnp.zeros_like(x.credit.turn), size=None)

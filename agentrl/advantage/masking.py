@@ -37,6 +37,9 @@ def imitate_best(
   The best-of-N extraction of Digi-Q (2502.15760): with `reinforce` the loss
   is −log π of the best action tried in a state. Equal turns are all best; a
   turn that is alone in its cell is its best.
+
+  Args:
+    threshold: least value of a turn that is imitated, exclusive
   """
   mask = group_stats.counted(x.batch, 'turn')
   value, cell = x.credit.turn, group_stats.cells(x.batch, by).reshape(-1)
@@ -55,6 +58,9 @@ def first_turns(x: LinkInputs, *, turns: Positive = 3.0) -> Linked:
   """x = 0 from turn ⌊turns⌋ on: 0 in this stream, not less weight in others.
 
   TT-OPD (arXiv 2605.02943). A schedule of `turns` makes a curriculum.
+
+  Args:
+    turns: how many keep their advantage
   """
   here = jnp.arange(x.credit.turn.shape[1])[None] + 1 <= turns
   here = jnp.broadcast_to(here, x.credit.turn.shape)

@@ -6,13 +6,11 @@
 the whole advantage of a token, its turn's and its own.
 """
 
-from typing import Annotated
-
 import jax.numpy as jnp
 
 from agentrl import ops, registry, segment
 from agentrl.advantage import chain, group_stats
-from agentrl.domain import Columns, Positive, Whole
+from agentrl.domain import Columns, Positive
 from agentrl.types import Linked, LinkInputs
 
 _turns = registry.register('link', needs=('*by',))
@@ -39,13 +37,16 @@ def scale(
   *,
   by: Columns = ('group',),
   unit: group_stats.Unit = 'trajectory',
-  ddof: Annotated[int, Whole(0, 1)] = 1,
+  ddof: group_stats.Ddof = 1,
   singleton: group_stats.Singleton = 'zero',
   eps: Positive = 1e-6,
 ) -> Linked:
   """x / (std + eps), 0 in constant cells (GRPO, arXiv 2402.03300).
 
   std is the sample's, over n - 1 unless ddof=0; `center` comes before it.
+
+  Args:
+    eps: added to the deviation
   """
 
   def divide(value, m: ops.Moments):
@@ -123,7 +124,7 @@ def whiten(
   *,
   by: Columns = (),
   unit: group_stats.Unit = 'token',
-  ddof: Annotated[int, Whole(0, 1)] = 1,
+  ddof: group_stats.Ddof = 1,
   singleton: group_stats.Singleton = 'zero',
 ) -> Linked:
   """(x − mean) / √(var + 1e-8), over the whole batch unless `by` says else."""
@@ -169,7 +170,7 @@ def whiten_tokens(
   *,
   by: Columns = (),
   unit: group_stats.Unit = 'token',
-  ddof: Annotated[int, Whole(0, 1)] = 1,
+  ddof: group_stats.Ddof = 1,
   singleton: group_stats.Singleton = 'zero',
 ) -> Linked:
   """(x − mean) / √(var + 1e-8) over trained tokens of the whole batch."""

@@ -20,6 +20,9 @@ def uncertain_prefix(x: LinkInputs, *, share: Share = 0.2) -> Linked:
   Kept are the ⌈share · n⌉ of largest entropy among the n prefix tokens that are
   trained on; sampled tokens are as before (Prefix-RFT, arXiv 2507.01679). A
   token without advantage still counts in the mean of a loss.
+
+  Args:
+    share: of prefix tokens that keep their advantage
   """
   rows = x.batch.rows
   prefix = (rows.span == Span.PREFIX) & (x.credit.weight > 0)

@@ -19,6 +19,9 @@ def priority_turns(x: LinkInputs, *, share: Share = 0.8) -> Linked:
 
   Of a group's n_c solutions the ⌈share · n_c⌉ shortest have priority, and the
   ⌈share · n_w⌉ longest of its n_w failures; of equal ones the first.
+
+  Args:
+    share: of solutions and of failures that have priority
   """
   length = jnp.sum(counting.counted(x.batch, 'trajectory'), axis=1)
   return _weighing(x, length, share)
@@ -28,7 +31,12 @@ def priority_turns(x: LinkInputs, *, share: Share = 0.8) -> Linked:
 def priority_term(
   x: LinkInputs, *, share: Share = 0.8, term: Named = 'tokens'
 ) -> Linked:
-  """`priority_turns` by the sum of a term, such as 'tokens' or 'calls'."""
+  """`priority_turns` by the sum of a term, such as 'tokens' or 'calls'.
+
+  Args:
+    share: of solutions and of failures that have priority
+    term: what is summed for the length of a trajectory
+  """
   valid = x.batch.turns.valid
   length = jnp.sum(jnp.where(valid, x.batch.turns.terms[term], 0), axis=1)
   return _weighing(x, length, share)

@@ -91,7 +91,11 @@ def turn_reward(x: LinkInputs) -> Linked:
 
 @registry.register('link')
 def episode_return(x: LinkInputs, *, gamma: Discount = 1.0) -> Linked:
-  """x_k = Σ_j γ^j r_j, j turns went before, on every turn of the trajectory."""
+  """x_k = Σ_j γ^j r_j, j turns went before, on every turn of the trajectory.
+
+  Args:
+    gamma: discount per turn
+  """
   total, size = episode(x.batch, gamma)
   return earn(x, total[:, None], size[:, None])
 
@@ -104,7 +108,11 @@ def episode_outcome(x: LinkInputs) -> Linked:
 
 @registry.register('link')
 def step_return(x: LinkInputs, *, gamma: Discount = 0.95) -> Linked:
-  """x_k = Σ_{j ≥ k} γ^{j-k} r_j (GiGPO, arXiv 2505.10978)."""
+  """x_k = Σ_{j ≥ k} γ^{j-k} r_j (GiGPO, arXiv 2505.10978).
+
+  Args:
+    gamma: discount per turn
+  """
   value, size = (
     segment.accumulate_turns(y, gamma, x.batch.turns.valid)
     for y in (reward(x.batch), jnp.abs(reward(x.batch)))
@@ -116,7 +124,12 @@ def step_return(x: LinkInputs, *, gamma: Discount = 0.95) -> Linked:
 def add_signal(
   x: LinkInputs, *, name: Named = 'implicit_prm.step', coef: Number = 1.0
 ) -> Linked:
-  """x_k += coef · s_k for a signal s [B, K]."""
+  """x_k += coef · s_k for a signal s [B, K].
+
+  Args:
+    name: signal [B, K]
+    coef: its weight
+  """
   chex.assert_equal_shape([x.signals[name], x.credit.turn])
   return earn(x, coef * x.signals[name])
 
@@ -128,6 +141,10 @@ def add_term(
   """x_k += coef · the term of turn k that the environment or a judge gave.
 
   A turn whose judge failed adds nothing.
+
+  Args:
+    name: term of turns
+    coef: its weight
   """
   return earn(x, coef * x.batch.turns.terms[name])
 
@@ -143,6 +160,11 @@ def add_bounded_sum(
   """x_k += min(coef · Σ_j term_j, most), on every turn of the trajectory.
 
   SPEAR's reward for calling tools (arXiv 2509.22601).
+
+  Args:
+    name: term that is summed
+    coef: weight of the sum
+    most: largest value that is added
   """
   counted = counting.counted(x.batch, 'turn')
   total = segment.sum_turns(x.batch.turns.terms[name], 1.0, counted)
@@ -151,13 +173,21 @@ def add_bounded_sum(
 
 @registry.register('link')
 def add_constant(x: LinkInputs, *, value: Number = -1.0) -> Linked:
-  """x_k += value on every turn whose judge did not fail: a bonus or a cost."""
+  """x_k += value on every turn whose judge did not fail: a bonus or a cost.
+
+  Args:
+    value: what is added to every turn
+  """
   return earn(x, jnp.full_like(x.credit.turn, value))
 
 
 @registry.register('link')
 def return_to_go(x: LinkInputs, *, gamma: Discount = 1.0) -> Linked:
-  """y_k = x_k + γ y_{k+1} of what the stream holds."""
+  """y_k = x_k + γ y_{k+1} of what the stream holds.
+
+  Args:
+    gamma: discount per turn
+  """
   value, size = (
     segment.accumulate_turns(y, gamma, x.batch.turns.valid)
     for y in (x.credit.turn, chain.size(x.credit))
@@ -206,7 +236,12 @@ def _counted_tokens(batch: Batch) -> Array:
 def add_token_signal(
   x: LinkInputs, *, name: Named = 'implicit_prm.token', coef: Number = 1.0
 ) -> Linked:
-  """x_t += coef · s_t on sampled tokens of counted turns, s [N, T] a signal."""
+  """x_t += coef · s_t on sampled tokens of counted turns, s [N, T] a signal.
+
+  Args:
+    name: signal [N, T]
+    coef: its weight
+  """
   chex.assert_equal_shape([x.signals[name], x.credit.token])
   value = jnp.where(_counted_tokens(x.batch), coef * x.signals[name], 0)
   return x.credit.replace(token=x.credit.token + value), {}
@@ -219,7 +254,11 @@ def add_token_signal(
   leaves='token',
 )
 def kl_in_reward(x: LinkInputs, *, coef: Number = 1e-3) -> Linked:
-  """x_t += −coef · (log π_old − log π_ref): the KL penalty as a reward."""
+  """x_t += −coef · (log π_old − log π_ref): the KL penalty as a reward.
+
+  Args:
+    coef: price of a nat
+  """
   here = _counted_tokens(x.batch)
   kl = jnp.where(here, x.signals['old_logp'] - x.signals['ref_logp'], 0)
   metrics = {'kl_in_reward': (jnp.sum(kl), jnp.sum(here).astype(kl.dtype))}
@@ -228,7 +267,11 @@ def kl_in_reward(x: LinkInputs, *, coef: Number = 1e-3) -> Linked:
 
 @registry.register('link', takes='any', leaves='token')
 def return_to_go_tokens(x: LinkInputs, *, gamma: Discount = 1.0) -> Linked:
-  """y_t = x_t + γ y_{next sampled token of the trajectory}."""
+  """y_t = x_t + γ y_{next sampled token of the trajectory}.
+
+  Args:
+    gamma: discount per token
+  """
   token = _to_go(at_ends(x), gamma, x.batch)
   valid = x.batch.turns.valid
   size = segment.accumulate_turns(chain.size(x.credit), gamma, valid)
@@ -259,6 +302,7 @@ def scale_by_max(
 
   Args:
     within: 'trajectory' or 'turn', where the sums end.
+    eps: added to the maximum
   """
   OneOf(*WITHIN).check('scale_by_max.within', within)
   valid = x.batch.turns.valid

@@ -77,7 +77,11 @@ def gate(
 
 @registry.register('link')
 def clip(x: LinkInputs, *, most: Positive = 3.0) -> Linked:
-  """min(max(x_k, −most), most) of every turn."""
+  """min(max(x_k, −most), most) of every turn.
+
+  Args:
+    most: largest magnitude
+  """
   value = jnp.clip(x.credit.turn, -most, most)
   return x.credit.replace(turn=value, size=chain.size(x.credit)), {}
 
@@ -92,6 +96,10 @@ def duration_weight(
   Asynchronous training sees more of what is fast; this gives slow actions
   their share back (arXiv 2509.01684). The mean of w is 1, so that the
   learning rate means what it did; if nothing took any time, w = 1.
+
+  Args:
+    name: term of how long a turn took
+    limit: largest multiple of the mean that counts; inf: any
   """
   mask = counting.counted(x.batch, 'turn')
   d = jnp.where(mask, x.batch.turns.terms[name], 0)
@@ -120,6 +128,9 @@ def success_rate(
 
   Means count every trajectory once, and stay margin away from 0 and 1. Cells
   that solved all or nothing lose their weight (NFT, arXiv 2505.18116).
+
+  Args:
+    margin: least distance of the rate from 0 and 1
   """
   won = x.credit.turn > ops.rounding(chain.size(x.credit)) / 2
   y = x.credit.replace(turn=won.astype(x.credit.turn.dtype), size=None)

@@ -5,14 +5,13 @@ Cells, units and what enters are those of `group_stats`.
 
 import functools
 from collections.abc import Callable
-from typing import Annotated
 
 import chex
 import jax.numpy as jnp
 
 from agentrl import ops, registry, segment
 from agentrl.advantage import chain, group_stats
-from agentrl.domain import Columns, Count, Count0, Number, Positive, Whole
+from agentrl.domain import Columns, Count, Count0, Number, Positive
 from agentrl.types import Array, Batch, Linked, LinkInputs, Metrics
 
 _cells = registry.register('link', needs=('*by',))
@@ -41,7 +40,11 @@ def require_members(
   unit: group_stats.Unit = 'trajectory',
   least: Count = 5,
 ) -> Linked:
-  """x_k, but 0 in cells with fewer than `least` units (CM2, 2602.12268)."""
+  """x_k, but 0 in cells with fewer than `least` units (CM2, 2602.12268).
+
+  Args:
+    least: units that a cell must have
+  """
   enough, metrics = group_stats.on_turns(
     lambda value, m: jnp.where(m.n >= least, 1.0, 0),
     x,
@@ -77,13 +80,17 @@ def standardize(
   by: Columns = ('turn',),
   unit: group_stats.Unit = 'turn',
   least: Count = 4,
-  ddof: Annotated[int, Whole(0, 1)] = 0,
+  ddof: group_stats.Ddof = 0,
   eps: Positive = 1e-8,
 ) -> Linked:
   """(x − mean) / (std + eps); of the whole batch in cells of few units.
 
   Cells with fewer than `least` units use the batch's mean and deviation
   (VPR's rows without a state group).
+
+  Args:
+    least: units that a cell needs for statistics of its own
+    eps: added to the deviation
   """
 
   def on(f, by):
@@ -109,7 +116,13 @@ def center_history(
   alpha: Number = 1.0,
   first: Positive = 1.0,
 ) -> Linked:
-  """Σ_k w_k (x − mean_k), as `scale_history` without the division."""
+  """Σ_k w_k (x − mean_k), as `scale_history` without the division.
+
+  Args:
+    depth: K, the longest history compared
+    alpha: power of the weights: larger trusts longer histories more
+    first: weight of level 0 before the power
+  """
   return _over_history(ops.less_mean, x, by, depth, alpha, first)
 
 
@@ -134,6 +147,8 @@ def scale_history(
   Args:
     depth: K, the longest history compared
     first: weight of level 0 before the power: 1 in the paper, 2 in the code
+    alpha: power of the weights: larger trusts longer histories more
+    eps: added to the deviation
   """
   z = functools.partial(ops.zscore, eps=eps)
   return _over_history(z, x, by, depth, alpha, first)

@@ -28,6 +28,12 @@ def add_label(
   """x_k += good where the judge's label of turn k exceeds a threshold, or bad.
 
   A judge that answers yes or no (AgentEvolver, arXiv 2511.10395).
+
+  Args:
+    name: term of the label
+    above: a label above it is good
+    good: what is added to good turns
+    bad: what is added to others
   """
   label = x.batch.turns.terms[name]
   chex.assert_equal_shape([label, x.credit.turn])
@@ -43,6 +49,10 @@ def share_outcome(
   s is 1 where the outcome is above `solved`, else -1; w_k is 1 where the
   label x_k agrees with it (x_k > 0 means good), else `against`. The shares of
   a trajectory add up to s (AgentEvolver's `allocation`).
+
+  Args:
+    against: weight of turns whose label contradicts the outcome
+    solved: an outcome above it is a success
   """
   chex.assert_rank([x.credit.turn, x.batch.outcome], [2, 1])
   won = (x.batch.outcome > solved)[:, None]
@@ -62,6 +72,9 @@ def new_best(x: LinkInputs, *, gamma: Discount = 1.0) -> Linked:
   best so far counts, so that stepping back and forth earns nothing. With γ
   the potential's they are shaping rewards of m (MiRA, arXiv 2603.19685); m
   is not set back to 0 at the end: a milestone that was reached stays paid.
+
+  Args:
+    gamma: discount per turn
   """
   chex.assert_rank(x.credit.turn, 2)
   mask = counting.counted(x.batch, 'turn')

@@ -33,6 +33,9 @@ def scale_by_task_value(x: LinkInputs, *, width: Rate = 0.2) -> Linked:
   The mean is over trajectories of groups with V > 0; where there are none
   nothing changes. The bound keeps tasks that were sampled again for their value
   from having the last word.
+
+  Args:
+    width: how far the factor may be from 1
   """
   value = task_value(x.batch)
   some = value > 0

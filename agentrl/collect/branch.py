@@ -78,6 +78,7 @@ def branch_above(
 
   Args:
     threshold, slope, penalty: of `above`; slope per nat
+    every: one attempt in `every` is sampled from the start
   """
   choose = functools.partial(
     above, threshold=threshold, slope=slope, penalty=penalty

@@ -63,7 +63,11 @@ def resample_on_correct(
 def resample_on_correct_calls(
   x: CollectInputs, *, group_times: domain.Count = 2
 ) -> Batch:
-  """Resamples by `correct_and_clean_calls`, for rollouts with tools."""
+  """Resamples by `correct_and_clean_calls`, for rollouts with tools.
+
+  Args:
+    group_times: members of a group that are sampled for each one kept
+  """
   batch = x.score(x.sample(x.attempts, x.key))
   name, choose = 'resample_on_correct_calls', select.correct_and_clean_calls
   return _resampled(name, batch, choose, group_times)

@@ -76,6 +76,9 @@ def most_varied(batch: Batch, *, share: domain.Share = 0.25) -> Batch:
 
   How many: round(share · groups), at least one. Constant groups go in any
   case. Of equal deviations the earlier group comes first.
+
+  Args:
+    share: of the groups that is kept
   """
   total, size = returns.episode(batch)
   group, live = group_ids(batch), counting.trajectories(batch)
@@ -100,6 +103,9 @@ def contrastive(batch: Batch, *, share: domain.Share = 0.5) -> Batch:
   short, and the last ⌊n / 2⌋, bad and long (DCPO, 2603.06065). Reasoning is
   what is neither in a call nor in an answer. Groups of one return go as a
   whole.
+
+  Args:
+    share: of a group that is kept, half from either end
   """
   total, size = returns.episode(batch)
   group, live = group_ids(batch), counting.trajectories(batch)
@@ -127,6 +133,9 @@ def correct_and_clean(batch: Batch, *, share: domain.Share = 0.5) -> Batch:
 
   `correct_and_clean_calls` where there are no tools: the penalty is the share
   of turns whose message was not understood.
+
+  Args:
+    share: of a group that is kept
   """
   valid = batch.turns.valid
   wrong = jnp.sum(jnp.where(valid, batch.turns.terms['invalid'], 0), axis=1)
@@ -149,6 +158,9 @@ def correct_and_clean_calls(
   with the least penalty stay. Attempts at a task are alike before they are
   made, so that the first failures are a random choice of them. Groups of one
   outcome go as a whole.
+
+  Args:
+    share: of a group that is kept
   """
   turns = batch.turns
   calls, faults, answers = (

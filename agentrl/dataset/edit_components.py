@@ -39,7 +39,11 @@ Spans = Annotated[
 
 @registry.register('edit')
 def keep_solved(xs: Trajectories, *, above: Number = 0.5):
-  """Those whose outcome is above 0.5, or another threshold."""
+  """Those whose outcome is above 0.5, or another threshold.
+
+  Args:
+    above: threshold of the outcome, exclusive
+  """
   return [x for x in xs if x.outcome > above]
 
 
@@ -53,7 +57,12 @@ def keep_unsolved(xs: Trajectories):
 def keep_with_term(
   xs: Trajectories, *, term: Named = 'progress', above: Number = 0.0
 ):
-  """Those with a turn that has the term."""
+  """Those with a turn that has the term.
+
+  Args:
+    term: what a turn has
+    above: a turn has it if its value is above this
+  """
   return [x for x in xs if any(_has(t, term, above) for t in x.turns)]
 
 
@@ -61,7 +70,12 @@ def keep_with_term(
 def keep_without_term(
   xs: Trajectories, *, term: Named = 'invalid', above: Number = 0.0
 ):
-  """Those without a turn that has the term."""
+  """Those without a turn that has the term.
+
+  Args:
+    term: what a turn has
+    above: a turn has it if its value is above this
+  """
   return [x for x in xs if not any(_has(t, term, above) for t in x.turns)]
 
 
@@ -79,7 +93,13 @@ def select(
   n: Count = 1000,
   largest: Annotated[bool, Flag()] = True,
 ):
-  """The n of largest or smallest length, entropy, novelty or reward."""
+  """The n of largest or smallest length, entropy, novelty or reward.
+
+  Args:
+    key: what trajectories are ordered by
+    n: how many are kept, at most
+    largest: True: those of largest key; False: of smallest
+  """
   return selections.select(xs, key=key, n=n, largest=largest)
 
 
@@ -87,7 +107,12 @@ def select(
 def subset(
   xs: Trajectories, *, n: Count = 1000, seed: Annotated[int, Whole(0)] = 0
 ):
-  """At most n, drawn at random from (seed, their number); order is kept."""
+  """At most n, drawn at random from (seed, their number); order is kept.
+
+  Args:
+    n: how many are kept, at most
+    seed: random seed of the choice
+  """
   order = uniform.permutation(len(xs), seed, len(xs))
   return [xs[i] for i in np.sort(order[:n]).tolist()]
 
@@ -96,7 +121,12 @@ def subset(
 def cut_at_first(
   xs: Trajectories, *, term: Named = 'invalid', above: Number = 0.0
 ):
-  """Turns up to the first that has the term, which is trained on as well."""
+  """Turns up to the first that has the term, which is trained on as well.
+
+  Args:
+    term: what a turn has
+    above: a turn has it if its value is above this
+  """
   return [edits.cut_at_first(x, lambda k, t: _has(t, term, above)) for x in xs]
 
 
@@ -104,7 +134,12 @@ def cut_at_first(
 def drop_turns(
   xs: Trajectories, *, terms: Names = ('invalid',), above: Number = 0.0
 ):
-  """Weight 0 on messages of turns that have one of the terms; contexts stay."""
+  """Weight 0 on messages of turns that have one of the terms; contexts stay.
+
+  Args:
+    terms: what a turn has
+    above: a turn has one if its value is above this
+  """
 
   def out(k: int, turn: StoredTurn) -> bool:
     return any(_has(turn, term, above) for term in terms)
@@ -119,6 +154,10 @@ def remove_turns(
   """Turns that have the term taken out, with their answers (CLEANER).
 
   A trajectory that has no turn left is left out.
+
+  Args:
+    term: what a turn has
+    above: a turn has it if its value is above this
   """
   out = [edits.remove_turns(x, lambda k, t: _has(t, term, above)) for x in xs]
   return [x for x in out if x.turns]
@@ -126,7 +165,11 @@ def remove_turns(
 
 @registry.register('edit')
 def mask_spans(xs: Trajectories, *, spans: Spans = ('prefix',)):
-  """Weight 0 on message tokens of the spans (MaskSearch and others)."""
+  """Weight 0 on message tokens of the spans (MaskSearch and others).
+
+  Args:
+    spans: names of the spans (types.Span), in lower case
+  """
   chosen = [Span[name.upper()] for name in spans]
   return [edits.mask(x, spans=chosen) for x in xs]
 
@@ -142,6 +185,9 @@ def share_prefixes(xs: Trajectories, *, power: NotNegative = 1.0):
   """Turns that n trajectories begin with weigh 1 / n^power each (KAT-Coder).
 
   1: a turn of a tree weighs once, 0: once for each of its leaves.
+
+  Args:
+    power: of n, by which a turn is divided
   """
   return shared_prefixes.share_prefixes(xs, power)
 
@@ -153,6 +199,9 @@ def weigh_by_reward(xs: Trajectories, *, temperature: Positive = 1.0):
   Reward-weighted regression on single turns (RISE, arXiv 2407.18219). max r is
   over all turns of all of the trajectories, so that no weight overflows; the
   loss divides by the sum of weights where it is a token mean.
+
+  Args:
+    temperature: in units of the reward; larger weighs more evenly
   """
   most = max((t.reward for x in xs for t in x.turns), default=0.0)
 

@@ -61,6 +61,10 @@ def splice_correction(
     words: tokenizer of the run
     texts: corrections, of which spliced trajectories take one each in turn
     max_turns: turns of a result, at most; 0: any number
+    term: what values a turn
+    bad: an error has this value or less
+    good: a good trajectory has an outcome above this
+    gap: by how much more than the bad one
   Raises:
     ValueError: rows hold single turns, so that no error would be read.
   """
@@ -207,6 +211,8 @@ def reflections(
     prefix: text before an action, rollout.action_prefix
     loses, idles: texts, of {other}, joined by commas
     most: actions that are compared with the expert's
+    term: what values an action
+    least: by how much the expert must be better
   """
 
   def did(turn: StoredTurn) -> str:
@@ -305,6 +311,10 @@ def keep_attempts(
     success  r_k > above
 
   A trajectory without a weight is left out.
+
+  Args:
+    which: rule of a good attempt
+    above: reward of a 'success', exclusive
   """
 
   def weighed(x: StoredTrajectory) -> StoredTrajectory:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # it imports numpy, which children lack
   from agentrl.text.spans import Interval
 
 WORKERS = ('thread', 'process')
+JIT = 'jit'  # of families whose environments are compiled (env/jit/base.py)
 
 # Families that ship, by what c.env.name calls them. Any other is named by
 # 'module:Class'.
@@ -140,7 +141,7 @@ class EnvFamily(Protocol):
 
   @property
   def worker(self) -> str:
-    """Kind of worker to run in: one of `WORKERS`.
+    """Kind of worker to run in: one of `WORKERS`, or `JIT`.
 
     Use 'thread' for environments that wait on I/O; its calls cannot be stopped.
     Use 'process' for ones that compute, or may hang, leak or crash.

@@ -26,6 +26,7 @@ def minibatches(
   Args:
     n: sub-updates of an epoch; they get equally many units that hold weight
     unit: 'row', 'trajectory' or 'group' is never split
+    epochs: times that the batch is gone through
   """
   OneOf(*UNITS).check('hp.minibatch.minibatches.unit', unit)
   if epochs * n == 1:
@@ -82,6 +83,9 @@ def reverse_turns(batch: Batch, key, *, n: Count = 4):
   Turns 0 to the last that any trajectory reached are cut into n blocks of
   (nearly) equal length; sub-update i takes block n − 1 − i of all
   trajectories (SeeUPO, arXiv 2602.06554, where a block is one turn).
+
+  Args:
+    n: blocks of turns, each a sub-update
   """
 
   def deal(turn, sampled):

@@ -226,7 +226,7 @@ def summary(rows: Sequence[Row], header: Row) -> str:
   Args:
     rows: as `metrics.read` gives them; what they lack is left out.
     header: any of method, task, model, parameters (a count), seed, device,
-      workdir, and command (as `shlex.join` wrote it).
+      workdir, processes, and command (as `shlex.join` wrote it).
   """
   lines = [
     x if len(x) <= COLUMNS else x[: COLUMNS - 1] + '…'
@@ -237,6 +237,8 @@ def summary(rows: Sequence[Row], header: Row) -> str:
     path = path if len(path) <= width else '…' + path[1 - width :]
     lines.append(_entry('files', path))
   command = list(_command(str(header.get('command', ''))))
+  if (n := _number(header, 'processes') or 1) > 1:  # of a launcher's command
+    command = [_entry('repeat', f'the command that started {n:.0f} processes')]
   widest = max(map(len, command), default=0)
   if len(lines + command) > LINES or widest > COLUMNS:
     command = [_entry('repeat', 'the command in header.json')]

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import ops, registry, segment
-from agentrl.domain import Number, Real, Share, Width
+from agentrl.domain import Number, Real, Share
 from agentrl.loss import ppo
 from agentrl.types import Array, Loss, LossInputs
 
@@ -40,8 +40,8 @@ def share(fraction: float, weight) -> Array:
 def clip_cov(
   x: LossInputs,
   *,
-  clip_low: Width = 0.2,
-  clip_high: Width = 0.2,
+  clip_low: ppo.ClipLow = 0.2,
+  clip_high: ppo.ClipHigh = 0.2,
   fraction: Share = 2e-4,
   least: Annotated[float, Real(most='most')] = 1.0,
   most: Annotated[float, Real(infinite=True)] = 5.0,
@@ -51,6 +51,8 @@ def clip_cov(
   Args:
     fraction: of the trained tokens; the chosen are not among those that are
       clipped anyway, and still count in the mean
+    least: covariance above which tokens may be spared
+    most: covariance below which they may be; inf: any
   """
   value, metrics = ppo.ppo(x, clip_low=clip_low, clip_high=clip_high)
   weight = ppo.weight_of(x)
@@ -73,6 +75,7 @@ def kl_cov(
 
   Args:
     fraction: of the trained tokens
+    coef: weight of the penalty
   """
   log_rho, a = ppo.log_ratio(x), x.credit.token
   weight = ppo.weight_of(x)

@@ -47,6 +47,11 @@ def entropy_band(
   """p where H_t is not in [low, high] · H̄ of its turn index, 0 where it is.
 
   As EPO's code has it (2509.22576): logged, without a gradient.
+
+  Args:
+    low: lower end of the band, in units of H̄
+    high: upper end of the band, in units of H̄
+    penalty: p
   """
   under, over = _outside(x, low, high)
   out = jax.lax.stop_gradient((under > 0) | (over > 0))
@@ -64,6 +69,10 @@ def entropy_hinge(
   """max(low H̄ − H_t, 0)² + max(H_t − high H̄, 0)², nats², which has one.
 
   The band is `entropy_band`'s; H̄ is not differentiated.
+
+  Args:
+    low: lower end of the band, in units of H̄
+    high: upper end of the band, in units of H̄
   """
   under, over = _outside(x, low, high)
   weight = ppo.weight_of(x)

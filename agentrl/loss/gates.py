@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import ops, registry
-from agentrl.domain import Positive, Width
+from agentrl.domain import Positive
 from agentrl.loss import ppo
 from agentrl.types import Loss, LossInputs
 
@@ -19,7 +19,7 @@ _register = registry.register(
 
 @_register
 def cispo(
-  x: LossInputs, *, clip_low: Width = 10.0, clip_high: Width = 0.2
+  x: LossInputs, *, clip_low: ppo.ClipLow = 10.0, clip_high: ppo.ClipHigh = 0.2
 ) -> Loss:
   """−sg[clip(ρ, 1 − c_low, 1 + c_high)] A log π   (CISPO, arXiv 2506.13585)
 
@@ -39,6 +39,10 @@ def sapo(
   """−(4/τ) σ(τ (ρ − 1)) A, τ by the sign of A   (SAPO, arXiv 2511.20347)
 
   The gradient is that of −ρ A times sech²(τ (ρ − 1) / 2).
+
+  Args:
+    tau_positive: steepness of the gate where A > 0
+    tau_negative: steepness of the gate elsewhere
   """
   log_rho, a = ppo.log_ratio(x), x.credit.token
   weight = ppo.weight_of(x)

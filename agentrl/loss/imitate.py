@@ -16,7 +16,6 @@ from agentrl.domain import (
   Positive,
   Real,
   Share,
-  Width,
 )
 from agentrl.loss import covariance, ppo, sequence
 from agentrl.types import Array, Loss, LossInputs
@@ -69,6 +68,7 @@ def nft(
     negative: n; 0 is rejection fine-tuning
     weigh: w(r): 'rest' 1 − r, 'deviation' √((1 − r) / r), whose first step is
       that of GRPO, 'one' 1
+    floor: least odds of the implied policy that its logarithm takes
   """
   return _nft('nft', ppo.log_ratio(x), x, negative, floor, weigh)
 
@@ -87,6 +87,11 @@ def nft_sequence(
 
   All of them have the trajectory's value: the reducer 'trajectory_mean' counts
   it once, as the released code does.
+
+  Args:
+    negative: n, weight of the bad; 0: rejection fine-tuning
+    floor: least odds of the implied policy that its logarithm takes
+    weigh: w(r), as in `nft`
   """
   index = segment.index(x.batch).unit('trajectory')
   used = ppo.weight_of(x) > 0
@@ -121,7 +126,7 @@ def positive_weight(x: LossInputs) -> Array:
   weight=positive_weight,
 )
 def imitate(
-  x: LossInputs, *, clip_low: Width = 0.2, clip_high: Width = 0.28
+  x: LossInputs, *, clip_low: ppo.ClipLow = 0.2, clip_high: ppo.ClipHigh = 0.28
 ) -> Loss:
   """ppo against the log-probs that were stored, where A > 0  (2509.22601)
 
@@ -142,8 +147,8 @@ def imitate(
 def imitate_clip_cov(
   x: LossInputs,
   *,
-  clip_low: Width = 0.2,
-  clip_high: Width = 0.28,
+  clip_low: ppo.ClipLow = 0.2,
+  clip_high: ppo.ClipHigh = 0.28,
   fraction: Share = 0.02,
   least: Annotated[float, Real(most='most')] = 1.0,
   most: Annotated[float, Real(infinite=True)] = 40.0,
@@ -155,6 +160,8 @@ def imitate_clip_cov(
 
   Args:
     fraction: of the tokens that weigh; the chosen still count in the mean
+    least: covariance above which tokens may be spared
+    most: covariance below which they may be; inf: any
   """
   weight = positive_weight(x)
   value, metrics = _on_stored(x, weight, clip_low, clip_high)
@@ -173,7 +180,7 @@ def imitate_clip_cov(
   takes='any',
 )
 def ppo_stored(
-  x: LossInputs, *, clip_low: Width = 0.2, clip_high: Width = 0.2
+  x: LossInputs, *, clip_low: ppo.ClipLow = 0.2, clip_high: ppo.ClipHigh = 0.2
 ) -> Loss:
   """ppo against the log-probs that were stored, whatever the sign of A.
 

@@ -16,6 +16,10 @@ from agentrl import ops, registry
 from agentrl.domain import Real, Width
 from agentrl.types import Array, Loss, LossInputs, Metrics
 
+# Hyper-parameters of losses that clip a ratio.
+ClipLow = Annotated[Width, 'the ratio is clipped from below at 1 − clip_low']
+ClipHigh = Annotated[Width, 'the ratio is clipped from above at 1 + clip_high']
+
 _register = registry.register(
   'loss', needs=('output:logp', 'signal:old_logp'), takes='any'
 )
@@ -66,7 +70,7 @@ def clipped(log_rho, a, weight, clip_low: float, clip_high: float) -> Loss:
 
 @_register
 def ppo(
-  x: LossInputs, *, clip_low: Width = 0.2, clip_high: Width = 0.2
+  x: LossInputs, *, clip_low: ClipLow = 0.2, clip_high: ClipHigh = 0.2
 ) -> Loss:
   """max(−A ρ, −A clip(ρ, 1 − c_low, 1 + c_high))   (arXiv 1707.06347)
 
@@ -81,13 +85,16 @@ def ppo(
 def ppo_dual(
   x: LossInputs,
   *,
-  clip_low: Width = 0.2,
-  clip_high: Width = 0.2,
+  clip_low: ClipLow = 0.2,
+  clip_high: ClipHigh = 0.2,
   dual: Annotated[float, Real(1, above=True, infinite=True)] = 3.0,
 ) -> Loss:
   """ppo, and where A < 0 no more than −dual · A   (arXiv 1912.09729)
 
   A bad token that became likely cannot pull without bound.
+
+  Args:
+    dual: multiple of −A that bounds the loss of a bad token
   """
   log_rho, a = log_ratio(x), x.credit.token
   weight = weight_of(x)

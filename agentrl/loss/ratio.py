@@ -13,7 +13,7 @@ _NEEDS = ('output:logp', 'signal:old_logp')
 
 @registry.register('loss', needs=_NEEDS, takes='any')
 def ppo_balanced(
-  x: LossInputs, *, clip_low: Width = 0.2, clip_high: Width = 0.2
+  x: LossInputs, *, clip_low: ppo.ClipLow = 0.2, clip_high: ppo.ClipHigh = 0.2
 ) -> Loss:
   """ppo in value; its gradient also where ρ went too far up (2510.14545).
 
@@ -55,8 +55,8 @@ def zscore(x, weight) -> Array:
 def ppo_future(
   x: LossInputs,
   *,
-  clip_low: Width = 0.2,
-  clip_high: Width = 0.2,
+  clip_low: ppo.ClipLow = 0.2,
+  clip_high: ppo.ClipHigh = 0.2,
   coef: Number = 0.1,
   gamma: Discount = 0.9,
   future_clip: Width = 0.5,
@@ -65,6 +65,11 @@ def ppo_future(
 
   A token whose continuation the update has made likelier weighs more. In the
   first sub-update every ratio is one and this is ppo.
+
+  Args:
+    coef: share of A that one deviation of ω adds
+    gamma: discount of later tokens, per token
+    future_clip: how far ω may be from 1; inf: any
   """
   log_rho = ppo.log_ratio(x)
   omega = future(log_rho, x.batch, gamma=gamma, clip=future_clip)

@@ -36,7 +36,7 @@ def _clipped(log_s, x: LossInputs, clip_low, clip_high) -> Loss:
 
 @_couples
 def gspo(
-  x: LossInputs, *, clip_low: Width = 3e-4, clip_high: Width = 4e-4
+  x: LossInputs, *, clip_low: ppo.ClipLow = 3e-4, clip_high: ppo.ClipHigh = 4e-4
 ) -> Loss:
   """max(−A s, −A clip(s, ...)) of trajectories   (GSPO, arXiv 2507.18071)"""
   log_s = mean_log_ratio(ppo.log_ratio(x), x, 'trajectory')
@@ -45,7 +45,7 @@ def gspo(
 
 @_register
 def gspo_turn(
-  x: LossInputs, *, clip_low: Width = 3e-4, clip_high: Width = 4e-4
+  x: LossInputs, *, clip_low: ppo.ClipLow = 3e-4, clip_high: ppo.ClipHigh = 4e-4
 ) -> Loss:
   """gspo whose sequences are turns: rows do not depend on each other."""
   log_s = mean_log_ratio(ppo.log_ratio(x), x, 'turn')
@@ -54,7 +54,7 @@ def gspo_turn(
 
 @_couples
 def gspo_token(
-  x: LossInputs, *, clip_low: Width = 3e-4, clip_high: Width = 4e-4
+  x: LossInputs, *, clip_low: ppo.ClipLow = 3e-4, clip_high: ppo.ClipHigh = 4e-4
 ) -> Loss:
   """gspo with s_t = sg[s] π / sg[π]   (GSPO-token, arXiv 2507.18071)
 
@@ -73,6 +73,9 @@ def gmpo(x: LossInputs, *, clip: Width = 0.4) -> Loss:
 
   d_t = min(log ρ_t, c) where A ≥ 0 and max(log ρ_t, −c) where A < 0: the
   geometric mean of ratios that are clipped token by token, on one side.
+
+  Args:
+    clip: c, largest log-ratio of a token, nats; inf: any
   """
   weight, a = ppo.weight_of(x), x.credit.token
   log_rho = ppo.log_ratio(x)
@@ -92,8 +95,8 @@ def gmpo(x: LossInputs, *, clip: Width = 0.4) -> Loss:
 def ppo_suffix(
   x: LossInputs,
   *,
-  clip_low: Width = 0.2,
-  clip_high: Width = 0.2,
+  clip_low: ppo.ClipLow = 0.2,
+  clip_high: ppo.ClipHigh = 0.2,
   far: Positive = 2.0,
 ) -> Loss:
   """max(−M_k s_k, −M_k clip(s_k, ...)) of turns   (SeeUPO, arXiv 2602.06554)

@@ -32,7 +32,11 @@ def _read(x: LossInputs, head: int):
   weight=target_weight,
 )
 def value(x: LossInputs, *, head: Count0 = 0) -> Loss:
-  """½ (v − R)²"""
+  """½ (v − R)²
+
+  Args:
+    head: which of the policy's value heads
+  """
   v, target, weight = _read(x, head)
   error = jnp.square(v - target) / 2
   return error, {'error': ppo.metric(error, weight)}
@@ -51,6 +55,10 @@ def value_clipped(
 
   Metrics: error, without the clip, and clip, the share of tokens whose clipped
   error is the larger one.
+
+  Args:
+    head: which of the policy's value heads
+    clip: how far v may move from v_old, in units of the return; inf: any
   """
   v, target, weight = _read(x, head)
   error, clipped = ops.clipped_error(v, target, x.signals['value'], clip)

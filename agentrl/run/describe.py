@@ -78,6 +78,7 @@ def header(s: Experiment, workdir: str) -> dict:
     'device': devices(),
     'workdir': workdir,
     'command': shlex.join(command()),
+    'processes': jax.process_count(),
     'jax': jax.__version__,
     'hp': registry.defaults(s.algorithm.spec),
   }

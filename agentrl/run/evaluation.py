@@ -153,7 +153,7 @@ def evaluate_address(
   """
   if os.path.exists(out) and os.listdir(out):
     raise ValueError(f'{out} holds something already; name another --out')
-  if c.env.name in envs.JITTED:
+  if envs.in_jit(c.env.name):
     raise ValueError(
       f'env={c.env.name} is played inside jit by our own models; name a host'
       f' environment, one of {", ".join(env_base.FAMILIES)}'

@@ -176,7 +176,7 @@ def play(
   envs.check_name(name)
   c = config_file.load(f'grpo:env={name}')
   game: env_base.HostEnv
-  if name in envs.JITTED:
+  if envs.in_jit(name):
     if levels:
       c.env.levels = levels
     source, env = jit_env.environment(c)

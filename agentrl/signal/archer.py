@@ -78,7 +78,13 @@ def archer_by_head(
   tau: Share = 0.1,
   steps: Count = 8,
 ) -> Signal:
-  """`archer` whose heads have a target each, as in the released code."""
+  """`archer` whose heads have a target each, as in the released code.
+
+  Args:
+    gamma: discount per turn
+    tau: target += tau (critic - target), after each step
+    steps: gradient steps of the critic, each iteration
+  """
   return _archer(context, by_head, gamma, tau, steps)
 
 

@@ -71,6 +71,8 @@ def blend(
     primary, auxiliary: terms that the environment or a judge tells
     start: φ before the first iteration; (0, 1, 1) is the plain sum
     gamma: of the returns to go, per turn
+    lr: largest change of a weight of φ per iteration
+    bound: largest magnitude of a weight of φ
   """
   apply = context.modules['policy'].apply
 

@@ -42,6 +42,10 @@ def heads(context: Context, *, clip: Width = 0.2, steps: Count = 4) -> Signal:
 
   Loss: the sum of the heads', each as `value`'s. Head i of the role 'value'
   is HEADS[i], regressed on credit.target[HEADS[i]].
+
+  Args:
+    clip: c, in units of the return; inf leaves the plain squared error
+    steps: gradient steps of the critic, each iteration
   """
   return _heads(context, HEADS, clip, steps)
 
@@ -50,7 +54,12 @@ def heads(context: Context, *, clip: Width = 0.2, steps: Count = 4) -> Signal:
 def low_and_high(
   context: Context, *, clip: Width = 0.2, steps: Count = 4
 ) -> Signal:
-  """`heads` without one for the switch: two heads of the role 'value'."""
+  """`heads` without one for the switch: two heads of the role 'value'.
+
+  Args:
+    clip: c, in units of the return; inf leaves the plain squared error
+    steps: gradient steps of the critic, each iteration
+  """
   return _heads(context, HEADS[:2], clip, steps)
 
 

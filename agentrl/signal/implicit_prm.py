@@ -59,6 +59,7 @@ def implicit_prm(
       'mean' (released code)
     order: 'score_then_update' (released) or 'update_then_score' (paper, PRIME)
     steps: gradient steps on the whole batch, each iteration
+    beta: reward per nat of log-ratio
   """
   objective = preference.objective(loss, pairing, trajectory)
   apply = context.modules['prm'].apply
@@ -127,6 +128,12 @@ def restarted_prm(
 
   It never has to undo what an older policy made it learn; with zero steps its
   rewards are zero. Our variant, as a control for OPRL's moving reference.
+
+  Args:
+    beta: reward per nat of log-ratio
+    pairing: which trajectories of a group are compared, as in `implicit_prm`
+    trajectory: Q of a trajectory is the 'sum' over its turns or their 'mean'
+    steps: gradient steps on the whole batch, each iteration
   """
   signal = implicit_prm(
     context,

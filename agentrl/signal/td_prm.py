@@ -144,7 +144,10 @@ def td_prm_by_outcome(
 ) -> Signal:
   """`td_prm` whose target is the turn's own return to go, as a control.
 
-  Args (hyper-parameters): those of `td_prm`
+  Args:
+    beta: reward per nat of log-ratio
+    gamma: discount of the return to go, per turn
+    steps: gradient steps, each iteration
   """
   return _ratio_signal(context, outcome, beta, gamma, steps, 1)
 

@@ -99,16 +99,3 @@ def parse(table: ActionTable, tokens: Array, n: Array) -> Array:
     before = tokens[jnp.clip(place, 0, tokens.shape[0] - 1)]
     named &= jnp.all((before == table.tag[None, :]) & (place >= 0), axis=1)
   return jnp.where(named.any(), jnp.argmax(named), -1).astype(jnp.int32)
-
-
-def parse_text(actions: Sequence[str], text: str, *, tag: str = '') -> int:
-  """The action that a message names, -1 if none: `parse` for text.
-
-  The text has no end-of-turn literal. Whatever `parse` finds in the tokens
-  this finds in their text; the reverse holds when the message was tokenized
-  piece by piece (thought, tag, action), as the tables are.
-  """
-  for index, action in enumerate(actions):
-    if text == action if not tag else text.endswith(tag + action):
-      return index
-  return -1

@@ -101,28 +101,14 @@ def _slot(slot: str) -> Iterator[str]:
 
 def hyper_parameters(piece: registry.Component) -> Iterator[str]:
   """Rows of a table: name, hyper-parameter, default, domain, meaning."""
-  meanings = arguments(piece.f)
   for name, default in piece.defaults.items():
     yield config.row(
       f'`{piece.name}`',
       f'`{name}`',
       f'`{default!r}`',
       config.domain_text(piece.domains.get(name)),
-      meanings.get(name, ''),
+      piece.meanings[name],
     )
-
-
-def arguments(f) -> dict[str, str]:
-  """The meanings that a docstring gives of its arguments, by name."""
-  _, _, text = (inspect.getdoc(f) or '').partition('\nArgs')
-  matches = re.findall(
-    r'^  (\w[\w, ]*): (.*(?:\n {4,}.*)*)', text, re.MULTILINE
-  )
-  return {
-    name: ' '.join(meaning.split())
-    for names, meaning in matches
-    for name in names.split(', ')
-  }
 
 
 def code(names: tuple[str, ...]) -> str:

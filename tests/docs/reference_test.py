@@ -48,7 +48,7 @@ def test_every_hyper_parameter_of_a_reward_has_a_meaning():
   for piece in components.ours('reward'):
     assert f'### {piece.name}\n' in page
     for name in piece.defaults:
-      assert components.arguments(piece.f).get(name), f'{piece.name}: {name}'
+      assert piece.meanings[name], f'{piece.name}: {name}'
 
 
 def test_the_example_of_rewards_runs_as_it_stands():

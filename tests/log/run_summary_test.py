@@ -217,6 +217,15 @@ def test_a_command_with_an_endless_word_is_left_to_the_header_file():
   assert text == 'repeat         the command in header.json\n'
 
 
+def test_several_processes_are_repeated_by_what_started_them():
+  header = {'command': 'python -m experiments.train', 'processes': 2}
+  text = run_summary.summary([], header)
+  assert 'experiments.train' not in text
+  assert '2 processes' in text
+  alone = run_summary.summary([], header | {'processes': 1})
+  assert 'experiments.train' in alone
+
+
 def test_the_command_is_what_was_run():
   words = ['python', 'train.py', "--a=it's", '--b=x y', *(['--c=12345'] * 12)]
   text = run_summary.summary([], {'command': shlex.join(words)})

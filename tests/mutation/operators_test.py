@@ -6,7 +6,7 @@ import json
 
 from tests.mutation import edits, nearest, operators, planting
 
-SOME = ('agentrl/loss/gates.py', 'agentrl/ops/kl.py', 'agentrl/segment.py')
+SOME = ('agentrl/loss/gates.py', 'agentrl/ops/kl.py', 'agentrl/mesh.py')
 
 
 def drawn(seed: int, count: int, lines=None) -> list[operators.Drawn]:

@@ -30,6 +30,7 @@ from agentrl.text import (
 )
 from agentrl.types import Copies, Prefix, Status
 from tests import marks
+from tests.env.jit import tasks as jit_tasks
 from tests.rollout import chatty
 from tests.rollout.workers import naughty
 
@@ -139,7 +140,7 @@ def _step():
 def inside():
   source = sokoban_levels.Generated()
   env = sokoban_levels.env_for(source)
-  tasks = base.stack_tasks(list(source.tasks('train', 3, 0)))
+  tasks = jit_tasks.stack(list(source.tasks('train', 3, 0)))
   return jit_rollout.TokenizedEnv(
     pieces=observation_tokens.piece_table(WORDS, env.pieces),
     actions=action_parsing.action_table(WORDS, env.actions),

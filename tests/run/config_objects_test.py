@@ -126,8 +126,8 @@ def test_a_change_may_be_a_function(tmp_path):
 @pytest.mark.parametrize(
   ('reward', 'names'),
   [
-    (lambda x: 1.0, 'c.reward (64, 6) (64,) ()'),
-    (lambda x: x.outcome[:3], 'c.reward (3,)'),
+    (lambda x: 1.0, 'c.reward (2, 3) (2,) ()'),
+    (lambda x: x.outcome[:1], 'c.reward (1,)'),
     (lambda x: x.turns.terms['tokenz'], 'c.reward tokenz tokens'),
     (lambda x: float(x.outcome[0]), 'c.reward'),
     (lambda: 0, 'c.reward'),

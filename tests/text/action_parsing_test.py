@@ -79,12 +79,18 @@ def full(tag, rest):
   ).map(lambda parts: [i for part in parts for i in part])
 
 
+def meant(text, tag):
+  """The action that a text names, whatever its tokens; -1 if none."""
+  said = [text == a if not tag else text.endswith(tag + a) for a in ACTIONS]
+  return said.index(True) if any(said) else -1
+
+
 @settings(deadline=None)  # the first example compiles
 @given(st.sampled_from(list(TABLES)), st.data())
 def test_text_and_tokens_name_the_same_action(tag, data):
   ids = data.draw(full(tag, [[], *map(enc, ACTIONS)]))
   found = run(tag, ids)
-  said = P.parse_text(ACTIONS, TOK.decode(ids), tag=tag)
+  said = meant(TOK.decode(ids), tag)
   if found >= 0:
     assert said == found
   if ids == enc(TOK.decode(ids)):  # tokenized as the tables are
@@ -97,7 +103,7 @@ def test_text_and_tokens_agree_on_messages_made_of_pieces(tag, thought, index):
   thought = thought if tag else []
   ids = thought + enc(tag) + enc(ACTIONS[index])
   assert run(tag, ids) == index
-  assert P.parse_text(ACTIONS, TOK.decode(ids), tag=tag) == index
+  assert meant(TOK.decode(ids), tag) == index
 
 
 def test_parse_maps_over_a_batch():

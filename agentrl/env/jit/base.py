@@ -1,4 +1,4 @@
-"""Protocols of environments inside jit and of their task sources.
+"""Protocols of environments inside jit, of their tasks and families.
 
 A `JitEnv` is a frozen dataclass of static numbers whose methods are pure: they
 work under jit and vmap, and all that changes is in the state they return.
@@ -7,8 +7,8 @@ them into tokens with one table.
 """
 
 import dataclasses
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
 
 import chex
 import jax
@@ -89,14 +89,94 @@ class TaskSource(Protocol):
     """
 
 
+class JitFamily(TaskSource, Protocol):
+  """Settings that make tasks and an environment: what a config names.
+
+  A frozen dataclass as `env.base.EnvFamily` is one, but its environment is
+  compiled with the policy. The same class may be the environment as well.
+  """
+
+  @property
+  def columns(self) -> tuple[str, ...]:
+    """As of its environment."""
+
+  @property
+  def system(self) -> str:
+    """Rules and moves in words, for a chat template; '': none."""
+
+  @property
+  def worker(self) -> str:
+    """`env.base.JIT`."""
+
+  def env(self) -> JitEnv:
+    """Makes the environment."""
+
+
 def render_text(env: JitEnv, obs: chex.Array) -> str:
   """The text of an observation i32[obs_len]."""
   chex.assert_rank(obs, 1)
   return ''.join(env.pieces[i] for i in np.asarray(obs) if i >= 0)
 
 
-def stack_tasks(solved: list[SolvedTask]) -> dict[str, np.ndarray]:
-  """The tasks as one batch: each array gains a leading axis [B, ...]."""
-  return {
-    name: np.stack([s.task[name] for s in solved]) for name in solved[0].task
-  }
+def check(
+  env: JitEnv, task: dict[str, np.ndarray], actions: np.ndarray
+) -> None:
+  """Checks what the methods return, by tracing them; computes nothing.
+
+  Args:
+    task: one of the source, unbatched
+    actions: i32[...] of demonstrations, -1: none
+
+  Raises:
+    ValueError: a structure, shape or dtype is not that of `JitEnv`, a method
+      does not trace, or there is no such action.
+  """
+  if actions.size and not -1 <= actions.min() <= actions.max() < len(
+    env.actions
+  ):
+    raise ValueError(
+      f'actions of demonstrations must be in [0, {len(env.actions)}), as'
+      f' {type(env).__name__} has them, got {sorted(set(actions.flat))}'
+    )
+  key, action = jax.random.key(0), jax.ShapeDtypeStruct((), np.int32)
+  obs = jax.ShapeDtypeStruct((env.obs_len,), np.int32)
+  real = jax.ShapeDtypeStruct((), np.float32)
+  done = jax.ShapeDtypeStruct((), np.bool_)
+  begun = _traced(env.reset, key, task)
+  # A structure of state is the environment's own: whatever reset gives.
+  state = begun[0] if isinstance(begun, tuple) and begun else None
+  _must(env.reset, begun, (state, obs))
+  stepped = _traced(env.step, state, action, key)
+  _must(env.step, stepped, (state, obs, real, done))
+  _must(env.score, _traced(env.score, state), real)
+  info = _traced(env.info, state, action, state)
+  _must(env.info, info, dict.fromkeys(env.columns, real))
+
+
+def _traced(method: Callable, *args: Any) -> Any:
+  """Returns the shapes and dtypes of what a method returns."""
+  try:
+    return jax.eval_shape(method, *args)
+  except jax.errors.JAXTypeError as error:
+    raise ValueError(
+      f'{method.__qualname__} must be arithmetic on arrays, such as jnp.where'
+      f' in place of if, got {str(error).partition(chr(10))[0]}'
+    ) from error
+
+
+def _must(method: Callable, got: Any, want: Any) -> None:
+  if _words(got) != _words(want):
+    raise ValueError(
+      f'{method.__qualname__} must return {_words(want)}, got {_words(got)}'
+    )
+
+
+def _words(tree: Any) -> str:
+  """Returns shapes and dtypes in words: "(int32[4], {'near': float32[]})"."""
+  if isinstance(tree, jax.ShapeDtypeStruct):
+    return f'{tree.dtype}{list(tree.shape)}'
+  if type(tree) is tuple:
+    return '(' + ', '.join(map(_words, tree)) + ')'
+  leaves = jax.tree_util.tree_leaves_with_path(tree)
+  parts = (f'{jax.tree_util.keystr(at)}: {_words(x)}' for at, x in leaves)
+  return '{' + ', '.join(parts) + '}'

@@ -107,16 +107,6 @@ def _ways_out(level: SolverLevel) -> np.ndarray:
   return np.argwhere(solver.to_mask(reached & ~inside, level.walls.shape))
 
 
-def level_text(level: SolverLevel) -> str:
-  """Renders a level as `parse_level` reads it."""
-  height, width = level.walls.shape
-  at = np.arange(height * width).reshape(height, width) == level.player
-  kind = np.where(level.walls, 0, np.where(level.boxes, 2, 1))
-  kind = np.where(level.targets, np.where(level.boxes, 4, 3), kind)
-  kind = np.where(at, np.where(level.targets, 6, 5), kind)
-  return '\n'.join(''.join(SYMBOLS[k] for k in row) for row in kind)
-
-
 def level_key(level: SolverLevel) -> str:
   """Returns a content key, invariant to mirroring, rotation and shifts.
 

@@ -182,20 +182,6 @@ def best_item(session: UserSession) -> int:
   return int(session.chances.argmax())
 
 
-def popular_item(session: UserSession) -> int:
-  """The item that the mean user clicks most, bored by what was shown.
-
-  A baseline; it listens to no instruction.
-  """
-  worth = [POPULARITY[color] + POPULARITY[kind] for color, kind in ITEMS]
-  return int((session.boredom / (1 + np.exp(-np.array(worth)))).argmax())
-
-
-def random_policy(rng: np.random.Generator) -> Callable[[UserSession], int]:
-  """A baseline that recommends any item."""
-  return lambda session: int(rng.integers(len(ITEMS)))
-
-
 def item_of(message: str) -> int:
   """The only item that a message names; -1 for none or several."""
   words = set(re.findall(r'[a-z]+', spoken(message).lower()))

@@ -110,11 +110,17 @@ def domain_of(c: Any, path: str) -> Domain | None:
   """Returns the domain of a field; None if no component has the field."""
   if not path.startswith('hp.'):
     return declared(c)[path].domain
+  return _hyper_parameter(c, path)[0]
+
+
+def _hyper_parameter(c: Any, path: str) -> tuple[Domain | None, str]:
+  """Returns domain and meaning of a field of c.hp; (None, '') for no field."""
   _, scope, name, field = path.split('.')
   for at, slot, component in registry.parts(base.wiring(c)):
     if (at, component) == (scope, name):
-      return registry.get(slot, component).domains.get(field)
-  return None
+      piece = registry.get(slot, component)
+      return piece.domains.get(field), piece.meanings.get(field, '')
+  return None, ''
 
 
 def listed(c: Any) -> str:
@@ -123,7 +129,7 @@ def listed(c: Any) -> str:
   lines = ['; its fields are flags too:']
   for path, value in sorted(values.items()):
     if path.startswith('hp.'):
-      of, meaning = domain_of(c, path), ''
+      of, meaning = _hyper_parameter(c, path)
     elif path in specs:
       _, of, meaning = specs[path]
     elif path.startswith('stage.'):  # a field of c that differs there

@@ -1,16 +1,18 @@
-"""Checks of rewards that are a user's functions, before anything is played."""
+"""Checks of rewards: the terms that they read, and what they return."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from agentrl import registry
-from agentrl.configs.config import Config
 from agentrl.reward import trajectory
+from agentrl.rollout.registered import TERMS
 from agentrl.types import RewardInputs, Turns
 
+B, K = 2, 3  # of the batch that rewards are traced on
 # Arguments of functions that score texts, here and in other libraries.
 _TEXTS = {'completion', 'completions', 'prompt', 'prompts', 'row'}
 
@@ -29,46 +31,75 @@ def function(f: Callable) -> None:
     )
 
 
-def traceable(c: Config, spec: registry.MethodSpec) -> None:
-  """Traces rewards that no module of agentrl registers.
+def returned(spec: registry.MethodSpec) -> None:
+  """Traces every reward on the terms that it may read; computes nothing.
+
+  A registered one reads what it declares and returns f32 [B, K]. A function
+  that c.reward names by its module reads whatever the config gives, and may
+  return [B].
 
   Raises:
-    ValueError: one raises, or has another shape.
+    ValueError: one reads another term, raises, or returns something else.
   """
-  names = [name for name in spec.reward if ':' in name]
-  inputs = _inputs(c, spec)
-  for name in names:
-    f = registry.bind('reward', name, {}, 'c.reward')
-    try:
-      jax.eval_shape(lambda x, f=f: trajectory.by_turn(f(x), x.turns), inputs)
-    except Exception as error:  # whatever the user's function raises
-      reason = str(error).strip().split('\n')[0]
-      raise ValueError(
-        f'c.reward={name!r} must be a function of RewardInputs in jax.numpy'
-        f', and raised {type(error).__name__}: {reason:.200}; the terms that'
-        f' it may read are {sorted(inputs.turns.terms)}'
-      ) from error
+  for name in spec.reward:
+    if ':' in name:
+      _check_function(spec, name)
+    else:
+      _check_registered(spec, name)
 
 
-def _inputs(c: Config, spec: registry.MethodSpec) -> RewardInputs:
-  """Returns the shapes of what the rewards of a config get."""
-  b, k = c.rollout.batch, c.rollout.max_turns
-  terms = (x.partition(':') for x in registry.provided(spec))
+def _check_registered(spec: registry.MethodSpec, name: str) -> None:
+  needs = registry.needs(spec, 'reward', 'reward', name)
+  f = registry.bind('reward', name, spec.values('reward', name), 'c.reward')
+  try:
+    got = jax.eval_shape(f, _inputs((*TERMS, *_terms(needs))))
+  except KeyError as error:
+    raise ValueError(
+      f'reward {name!r} must read terms that it declares, got {error}; add'
+      f" needs=('term:{error.args[0]}',) where it is registered"
+    ) from error
+  want = f'float32[{B}, {K}]'
+  if _words(got) != want:
+    raise ValueError(
+      f'reward {name!r} must return {want} for {B} trajectories of {K} turns,'
+      f' got {_words(got)}'
+    )
 
-  def array(dtype, *shape):
-    return jax.ShapeDtypeStruct(shape or (b, k), dtype)
 
+def _check_function(spec: registry.MethodSpec, name: str) -> None:
+  f = registry.bind('reward', name, {}, 'c.reward')
+  inputs = _inputs(_terms(registry.provided(spec)))
+  try:
+    jax.eval_shape(lambda x: trajectory.by_turn(f(x), x.turns), inputs)
+  except Exception as error:  # whatever the user's function raises
+    reason = str(error).strip().split('\n')[0]
+    raise ValueError(
+      f'c.reward={name!r} must be a function of RewardInputs in jax.numpy, and'
+      f' raised {type(error).__name__}: {reason:.200}; the terms that it may'
+      f' read are {sorted(inputs.turns.terms)}'
+    ) from error
+
+
+def _terms(names: Iterable[str]) -> list[str]:
+  """Returns the names of terms among those of what a component needs."""
+  return [x.removeprefix('term:') for x in names if x.startswith('term:')]
+
+
+def _inputs(terms: Iterable[str]) -> RewardInputs:
+  real, whole = jnp.zeros((B, K)), jnp.zeros((B, K), jnp.int32)
   turns = Turns(
-    reward=array(jnp.float32),
-    terms={
-      name: array(jnp.float32) for kind, _, name in terms if kind == 'term'
-    },
-    scored=array(bool),
-    valid=array(bool),
-    state=array(jnp.int32),
-    node=array(jnp.int32),
-    agent=array(jnp.int32),
+    reward=real,
+    terms=dict.fromkeys(terms, real),
+    scored=real > 0,
+    valid=real > 0,
+    state=whole,
+    node=whole,
+    agent=whole,
   )
-  return RewardInputs(
-    turns=turns, outcome=array(jnp.float32, b), status=array(jnp.int32, b)
-  )
+  return RewardInputs(turns=turns, outcome=real[:, 0], status=whole[:, 0])
+
+
+def _words(x: Any) -> str:
+  if not isinstance(x, jax.ShapeDtypeStruct):
+    return type(x).__name__
+  return f'{x.dtype}{list(x.shape)}'

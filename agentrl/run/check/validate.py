@@ -87,7 +87,7 @@ def config(given: Any) -> Config:
     )
   stages.check(c)
   registry.check(spec, c)
-  reward_checks.traceable(c, spec)
+  reward_checks.returned(spec)
   for name, chain in c.stream.items():  # also those that advantage lacks
     for link in chain:
       registry.get('link', link, f'c.stream.{name}')
@@ -133,7 +133,7 @@ def _check_select(c: Config, spec: registry.MethodSpec) -> None:
 def _check_rollout(c: Config, on_host: bool) -> None:
   """Checks that the rollout can play the environment as the method needs."""
   envs.check_name(c.env.name)
-  if c.env.name in envs.JITTED:
+  if envs.in_jit(c.env.name):
     if on_host:
       raise ValueError(
         f'rollout.kind must be one of {_inside_jit()} for'

@@ -10,6 +10,7 @@ import numpy as np
 from agentrl.configs import base, envs
 from agentrl.configs.config import Config, to_dict
 from agentrl.dataset import jit_tasks
+from agentrl.env.jit import base as jit_env_base
 from agentrl.env.jit import (
   bifurcation,
   boxoban,
@@ -54,6 +55,8 @@ def sized(
 ) -> JitEnvSpec:
   """Checks the environment settings of the config."""
   source, env = environment(c)
+  if c.env.name not in envs.JITTED:
+    env_checks.family(c)
   env_checks.terms(c, env.columns)
   service_checks.services(c, (), 'thread')
   service_checks.judges(c, env.columns)
@@ -74,7 +77,10 @@ def sized(
     context=r.context,
     anchor=r.state_hash_fraction,
   )
-  return JitEnvSpec(source, framed(c, world, chat), plan, r.system)
+  system = r.system
+  if chat and c.env.name not in envs.JITTED:
+    system = '\n'.join(filter(None, (system, source.system)))
+  return JitEnvSpec(source, framed(c, world, chat, system), plan, system)
 
 
 def parts(c: Config, spec: JitEnvSpec, sets=None):
@@ -84,6 +90,8 @@ def parts(c: Config, spec: JitEnvSpec, sets=None):
     sets: (train, test) where they are loaded already
   """
   train, test = sets or task_sets(c, spec.source)
+  first = {name: x[0] for name, x in train.tasks.items()}
+  jit_env_base.check(spec.world.env, first, train.actions)
   both = jax.tree.map(
     lambda a, b: jnp.asarray(np.concatenate([a, b])), train.tasks, test.tasks
   )
@@ -94,15 +102,14 @@ def framed(
   c: Config,
   world: jit_rollout.TokenizedEnv,
   chat: chat_template.Chat | None,
+  system: str,
 ) -> jit_rollout.TokenizedEnv:
   """Returns the environment with a chat template around its turns."""
   if chat is None:
     return world
   env = world.env
   messages = spoken(c, chat.words, env.actions)
-  frame = jit_template.jit_template(
-    chat, env.pieces, messages, system=c.rollout.system
-  )
+  frame = jit_template.jit_template(chat, env.pieces, messages, system=system)
   pieces = world.pieces.replace(suffix=frame.after)
   return world.replace(pieces=pieces, frame=frame)
 
@@ -174,6 +181,9 @@ def environment(c: Config):
 def _plain_environment(c: Config):
   """Makes the same without an oracle."""
   e: Any = c.env
+  if e.name not in envs.JITTED:
+    family: Any = envs.of(c)
+    return family, family.env()
   if e.name == 'frozen_lake':
     source = frozen_lake.Lakes(
       height=e.height, width=e.width, intended=1 / 3 if e.slip else 1.0
@@ -185,9 +195,6 @@ def _plain_environment(c: Config):
       length=e.length, choices=e.choices, slip=e.slip, filler=e.filler
     )
     return source, bifurcation.env_for(source, invalid_reward=-e.invalid)
-  if e.name != 'sokoban':
-    names = ' or '.join(map(repr, envs.JITTED))
-    raise ValueError(f'env.name={e.name!r} is unknown; choose {names}')
   if e.levels:
     try:
       source = boxoban.Boxoban(path=e.levels)

@@ -19,6 +19,7 @@ from agentrl.run.play import collect, demonstrations, jit_sampler
 from agentrl.run.stage import sft_stages
 from agentrl.task.base import make_attempts
 from tests import errors
+from tests.env.jit import tasks as jit_tasks
 
 LEFT, RIGHT, UP, DOWN = range(4)
 KEY = jax.random.key(0)
@@ -165,7 +166,7 @@ def test_demonstrations_win_and_wander():
   env = bifurcation.env_for(source, invalid_reward=-0.5)
   assert env == Bifurcation(4, 4, 0.0, 1, invalid_reward=-0.5)
   solved = list(source.tasks('train', 60, 0))
-  state = jax.vmap(env.reset, (None, 0))(KEY, base.stack_tasks(solved))[0]
+  state = jax.vmap(env.reset, (None, 0))(KEY, jit_tasks.stack(solved))[0]
   ways = np.array([x.actions for x in solved])
   step = jax.jit(jax.vmap(env.step, (0, 0, None)))
   for actions in ways.T:

@@ -11,6 +11,8 @@ import pytest
 
 from agentrl.env.jit import base, boxoban, sokoban_levels, sokoban_solver
 from tests import errors
+from tests.env.jit import tasks as jit_tasks
+from tests.env.jit.levels import as_text
 
 PUBLIC = pathlib.Path(__file__).parents[4] / 'shared' / 'data' / 'boxoban'
 
@@ -32,7 +34,7 @@ def generated_texts(source, count):
     masks = [solved.task[name].reshape(shape) for name in names]
     level = sokoban_solver.SolverLevel(*masks, int(solved.task['player']))
     levels.append(level)
-  return [sokoban_levels.level_text(level) for level in levels], levels
+  return [as_text(level) for level in levels], levels
 
 
 def everything(source, seed=0):
@@ -199,7 +201,7 @@ def test_public_levels(file):
   assert sum(source.sizes().values()) == 1000
   env = sokoban_levels.env_for(source)
   solved = list(source.tasks('test', 150, 0))
-  tasks = base.stack_tasks(solved)
+  tasks = jit_tasks.stack(solved)
   reset = jax.jit(jax.vmap(env.reset, (None, 0)))
   _, obs = jax.device_get(reset(jax.random.key(0), tasks))
   known = set((PUBLIC / file).read_text().replace('; ', ';').split('\n;'))

@@ -10,6 +10,7 @@ import pytest
 from agentrl.env.jit import base, frozen_lake
 from agentrl.env.jit.frozen_lake import FrozenLake, Lakes
 from tests import errors
+from tests.env.jit import tasks as jit_tasks
 
 LEFT, DOWN, RIGHT, UP = range(4)
 KEY = jax.random.key(0)
@@ -118,7 +119,7 @@ def test_without_slipping_the_rules_match_a_plain_walk():
     return jax.lax.scan(turn, state, actions.T)[1]
 
   players, rewards, dones = jax.device_get(
-    run(base.stack_tasks(solved), actions)
+    run(jit_tasks.stack(solved), actions)
   )
   for b in range(50):
     task, over = solved[b].task, False

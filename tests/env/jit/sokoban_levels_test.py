@@ -11,6 +11,7 @@ from agentrl.env import splits
 from agentrl.env.jit import sokoban_levels, sokoban_solver
 from agentrl.env.jit.sokoban_levels import Generated
 from tests import errors
+from tests.env.jit.levels import as_text
 
 SOURCES = [
   Generated(),
@@ -57,12 +58,12 @@ def test_splits_share_no_level_not_even_mirrored(source):
   train = list(source.tasks('train', 40, 0))
   test = list(source.tasks('test', 20, 1))
   texts = {
-    sokoban_levels.level_text(form)
+    as_text(form)
     for solved in train
     for form in forms(level_of(solved, source))
   }
   for solved in test:
-    assert sokoban_levels.level_text(level_of(solved, source)) not in texts
+    assert as_text(level_of(solved, source)) not in texts
   assert len({s.key for s in train}) == 40
   assert len({s.key for s in test}) == 20
   assert {splits.split_of(s.key) for s in train} == {'train'}
@@ -72,7 +73,7 @@ def test_splits_share_no_level_not_even_mirrored(source):
 def test_the_same_seed_gives_the_same_levels_and_a_longer_list_begins_alike():
   def texts(count, seed):
     return [
-      (sokoban_levels.level_text(level_of(s, SOURCES[0])), s.actions, s.key)
+      (as_text(level_of(s, SOURCES[0])), s.actions, s.key)
       for s in SOURCES[0].tasks('train', count, seed)
     ]
 
@@ -128,7 +129,7 @@ def test_all_free_cells_are_one_room():
 def test_text_round_trip():
   rows = ['#######', '#+* $.#', '# #  ##', '####  #', '#######']
   level = sokoban_levels.parse_level(rows)
-  assert sokoban_levels.level_text(level) == '\n'.join(rows)
+  assert as_text(level) == '\n'.join(rows)
 
 
 def test_short_rows_end_in_walls():

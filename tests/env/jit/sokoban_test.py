@@ -11,6 +11,7 @@ import pytest
 
 from agentrl.env.jit import base, sokoban, sokoban_levels, sokoban_solver
 from tests import errors
+from tests.env.jit import tasks as jit_tasks
 
 UP, DOWN, LEFT, RIGHT = range(4)
 KEY = jax.random.key(0)
@@ -98,7 +99,7 @@ def test_rules_match_a_plain_simulator(source):
   """100 levels x 40 moves each, random, with invalid ones and past the end."""
   levels = list(source.tasks('train', 100, 3))
   env = sokoban_levels.env_for(source)
-  tasks = base.stack_tasks(levels)
+  tasks = jit_tasks.stack(levels)
   actions = np.random.default_rng(1).integers(-1, 4, (100, 40))
   # Half of the trajectories begin with their solution, so that some end.
   for row, level in zip(actions[::2], levels[::2], strict=True):
@@ -254,7 +255,7 @@ def test_the_batch_may_be_sharded_over_an_explicit_mesh():
   source = sokoban_levels.Generated()
   env = sokoban_levels.env_for(source)
   levels = list(source.tasks('train', 8, 0))
-  tasks = base.stack_tasks(levels)
+  tasks = jit_tasks.stack(levels)
   actions = np.array([level.actions[0] for level in levels], np.int32)
   keys = jax.random.split(KEY, 8)
 
@@ -319,7 +320,7 @@ def test_all_moves_of_a_tiny_room_agree_with_the_plain_rules():
     solved = base.SolvedTask(sokoban_levels.level_task(level, None), [], '')
     tasks += [solved] * 5
   actions = jnp.tile(jnp.arange(-1, 4, dtype=jnp.int32), len(places))
-  states, first = jax.vmap(env.reset, (None, 0))(KEY, base.stack_tasks(tasks))
+  states, first = jax.vmap(env.reset, (None, 0))(KEY, jit_tasks.stack(tasks))
   step = jax.jit(jax.vmap(env.step, (0, 0, None)))
   _, obs, rewards, _ = jax.device_get(step(states, actions, KEY))
   for i, action in enumerate(np.asarray(actions)):

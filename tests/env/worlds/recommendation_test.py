@@ -17,8 +17,6 @@ from agentrl.env.worlds.recommendation import (
   Recommendation,
   best_item,
   item_of,
-  popular_item,
-  random_policy,
 )
 from tests import errors
 from tests.env.promises import HOSTILE
@@ -169,11 +167,18 @@ def test_clicks_and_leaves_have_their_chances():
   assert reply.info['regret'] == pytest.approx(sigmoid(3) - chance)
 
 
+def popular_item(session):
+  """The item that the mean user clicks most, bored by what was shown."""
+  worth = [POPULARITY[color] + POPULARITY[kind] for color, kind in ITEMS]
+  return int((session.boredom / (1 + np.exp(-np.array(worth)))).argmax())
+
+
 @pytest.mark.parametrize('fields', [{}, {'spread': 0.7}, {'leave': 0.7}])
 def test_expert_beats_popularity_beats_random(fields):
   family = Recommendation(**fields)
   means = np.zeros(3)
-  policies = (best_item, popular_item, random_policy(np.random.default_rng(1)))
+  rng = np.random.default_rng(1)
+  policies = (best_item, popular_item, lambda _: int(rng.integers(len(ITEMS))))
   for seed in range(4):
     tasks = [t.task for t in family.tasks('test', 80, seed)]
     values = np.array(

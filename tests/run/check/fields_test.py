@@ -250,7 +250,8 @@ def test_help_lists_the_fields_of_a_config():
   text = fields.listed(grpo.get_config('tiny'))
   for line in (
     '--config.rollout.top_p=1.0: a number in (0, 1]; ',
-    '--config.hp.ppo.ppo.clip_low=0.2: a number > 0',
+    '--config.hp.ppo.ppo.clip_low=0.2: a number > 0, or inf; the ratio ',
+    '--config.hp.minibatch.minibatches.n=2: an integer >= 1; sub-updates ',
     '--config.env.width=6: an integer in [3, 64]; columns',
   ):
     assert line in text

@@ -1,12 +1,77 @@
 """Environments inside jit for a run: what fits, and a sentence for what not."""
 
-import numpy as np
+import dataclasses
+from typing import ClassVar
 
-from agentrl.configs import grpo, hiper
+import numpy as np
+import pytest
+
+from agentrl.configs import envs, grpo, hiper
+from agentrl.env.jit import bifurcation
 from agentrl.run import build
+from agentrl.run.check import fields
 from agentrl.run.play import jit_env
-from agentrl.text import tokenizer
-from tests import errors
+from agentrl.text import chat_template, tokenizer
+from tests import checkpoints, errors
+
+
+@dataclasses.dataclass(frozen=True)
+class Forks(bifurcation.Bifurcations):
+  """A family of a user."""
+
+  columns: ClassVar[tuple[str, ...]] = bifurcation.Bifurcation.columns
+  system: ClassVar[str] = 'Choose a direction.'
+  worker: ClassVar[str] = 'jit'
+
+  def env(self):
+    return bifurcation.env_for(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class Clash(Forks):
+  """Its column has the name of a term of every record."""
+
+  columns: ClassVar[tuple[str, ...]] = ('tokens',)
+
+
+FORKS, CLASH = (f'{__name__}:{x}' for x in ('Forks', 'Clash'))
+
+
+@pytest.mark.parametrize(
+  ('name', 'inside'),
+  [
+    ('sokoban', True),
+    ('countdown', False),
+    (FORKS, True),
+    ('agentrl.env.worlds.countdown:Countdown', False),
+  ],
+)
+def test_a_family_says_whether_it_is_compiled(name, inside):
+  assert envs.in_jit(name) == inside
+
+
+def test_a_family_of_a_user_has_its_settings_and_terms():
+  c = grpo.get_config(f'tiny,env={FORKS}')
+  assert (c.rollout.kind, c.env.length, c.env.train) == ('jit', 5, 500)
+  c.env.length = 3
+  source, env = jit_env.environment(c)
+  assert source.length == env.length == 3
+  assert envs.terms(c) == bifurcation.Bifurcation.columns
+  c.env.name = CLASH
+  with errors.raises(ValueError, 'tokens'):
+    jit_env.sized(fields.read(c), tokenizer.Embedded(), None)
+
+
+def test_its_system_text_is_read_before_the_first_observation(tmp_path):
+  checkpoints.chat(tmp_path, 'chatml')
+  chat = chat_template.load(tmp_path)
+  c = grpo.get_config(f'tiny,env={FORKS}')
+  c.rollout.system, c.rollout.max_message_tokens = 'Think.', 16
+  c = fields.read(c)
+  spec = jit_env.sized(c, chat.words, chat)
+  assert spec.system == 'Think.\nChoose a direction.'
+  assert spec.system in chat.words.decode(spec.world.frame.first)
+  assert jit_env.sized(c, tokenizer.Embedded(), None).system == 'Think.'
 
 
 def test_what_demonstrations_say():

@@ -1,0 +1,77 @@
+"""Segment operations: the only place that gathers, scatters or sorts by id.
+
+Rows are [N, T] with ids (trajectory, turn) on every token; turns are [B, K].
+Index -1 would wrap around in JAX: every function here sends it to a trash
+slot. Everything runs unchanged without a mesh, under automatic and under
+explicit axes (`mesh.auto`).
+"""
+
+from agentrl.segment.ids import (
+  compact_ids,
+  count_below,
+  group_reduce,
+  rank,
+  segment_max,
+  segment_sum,
+  top_k_mask,
+)
+from agentrl.segment.recursions import (
+  accumulate,
+  accumulate_tokens,
+  accumulate_turns,
+  last_turn,
+  next_token,
+  next_turn,
+  prefix_sum,
+  previous_turn,
+  roll_turns,
+  sum_turns,
+)
+from agentrl.segment.rows import (
+  cut,
+  invert,
+  join,
+  live_first,
+  take_rows,
+  take_trajectories,
+)
+from agentrl.segment.turn_index import ROW as ROW
+from agentrl.segment.turn_index import UNITS as UNITS
+from agentrl.segment.turn_index import (
+  TurnIndex,
+  align,
+  in_message,
+  in_span,
+  index,
+)
+
+__all__ = [
+  'TurnIndex',
+  'accumulate',
+  'accumulate_tokens',
+  'accumulate_turns',
+  'align',
+  'compact_ids',
+  'count_below',
+  'cut',
+  'group_reduce',
+  'in_message',
+  'in_span',
+  'index',
+  'invert',
+  'join',
+  'last_turn',
+  'live_first',
+  'next_token',
+  'next_turn',
+  'prefix_sum',
+  'previous_turn',
+  'rank',
+  'roll_turns',
+  'segment_max',
+  'segment_sum',
+  'sum_turns',
+  'take_rows',
+  'take_trajectories',
+  'top_k_mask',
+]
