@@ -67,9 +67,10 @@ def test_the_template_is_that_of_transformers(policy):
 
 
 @pytest.mark.parametrize(
-  ('dtype', 'most'), [('float32', 1e-4), ('bfloat16', 0.3)]
+  ('dtype', 'mean', 'most'),
+  [('float32', 1e-5, 1e-4), ('bfloat16', 0.1, 1.0)],
 )
-def test_sampler_and_learner_agree(dtype, most, policy):
+def test_sampler_and_learner_agree(dtype, mean, most, policy):
   if dtype != 'float32':
     policy = rl.Policy.load('smollm2', dtype=dtype)
   prompts = [ENGLISH[:n] for n in (20, 60, 110)]
@@ -77,7 +78,7 @@ def test_sampler_and_learner_agree(dtype, most, policy):
   again = policy.logp([x.prompt for x in samples], [x.ids for x in samples])
   gaps = [np.abs(x.logp - y) for x, y in zip(samples, again, strict=True)]
   assert max(x.max() for x in gaps) < most
-  assert np.concatenate(gaps).mean() < most / 10
+  assert np.concatenate(gaps).mean() < mean
 
 
 def test_prefixes_are_reused_and_change_nothing(policy):
