@@ -106,7 +106,7 @@ def test_a_client_streams_stops_and_calls_a_tool():
   openai = pytest.importorskip('openai')
   models = serving.load_all({'smollm2': 'smollm2'}, context=512, message=48)
   with serving.opened(models, slots=4) as gateway:
-    client = openai.OpenAI(base_url=gateway.address, api_key=gateway.key)
+    client = openai.OpenAI(base_url=f'{gateway.address}/v1', api_key=gateway.key)
     ask = dict(
       model='smollm2',
       messages=[{'role': 'user', 'content': 'Count from one to ten.'}],
@@ -183,6 +183,7 @@ def test_it_is_trained_killed_resumed_and_exported(tmp_path):
     '--config.env.verifier=numeric',
     f'--config.data={tmp_path / "data"}',
     '--config.rollout.batch=8',
+    '--config.micro_batch=8',
     '--config.rollout.group_size=4',
     '--config.rollout.max_message_tokens=4',
     '--config.sft.steps=2',
@@ -193,8 +194,10 @@ def test_it_is_trained_killed_resumed_and_exported(tmp_path):
     '--config.loss=("ppo","entropy")',
   )
   begun = subprocess.Popen(train, cwd=ROOT, start_new_session=True)
+  begun = subprocess.Popen(train, cwd=ROOT, start_new_session=True)
   while begun.poll() is None and not _saved(folder, 3):
     time.sleep(0.2)
+  assert begun.poll() is None
   os.killpg(begun.pid, signal.SIGKILL)
   begun.wait()
   subprocess.run(train, cwd=ROOT, check=True)
