@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 
+from agentrl.learner import sizes
 from agentrl.learner import update as update_lib
 from agentrl.learner.algorithm import Algorithm
 from agentrl.ops import counting
@@ -79,8 +80,9 @@ def iterate(
 ) -> Iterator[tuple[int, TrainState, Metrics]]:
   """Yields (steps done, state, metrics) after every step of the loop.
 
-  Dispatch is asynchronous: `update` returns before the device is done, and so
-  does a sampler inside jit, so that the host makes the next attempts meanwhile.
+  Dispatch is asynchronous: `update` returns before the device is done, so that
+  the host makes the next attempts meanwhile. A sampler inside jit returns early
+  too, but an update waits for the sizes of its batch (learner/sizes.py).
   A hook that reads an array (`float`, `jax.device_get`) waits for its step, and
   the device idles until the next is dispatched; `hooks.LogMetrics` keeps the
   metrics of a step and reads them one step late. What is yielded may not have
@@ -106,7 +108,12 @@ def iterate(
 
 
 def jit_update(alg: Algorithm, update: Callable = update_lib.update):
-  """Compiles (state, batch) -> state, metrics, aux; donates the state."""
+  """Compiles (state, batch) -> state, metrics, aux; donates the state.
+
+  The learner's own is compiled for a few sizes of batches (learner/sizes.py).
+  """
+  if update is update_lib.update:
+    return sizes.jit_update(alg)
   return jax.jit(functools.partial(update, alg), donate_argnums=0)
 
 

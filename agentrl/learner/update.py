@@ -40,11 +40,8 @@ def update(
 
   Returns: state, metrics, what alg.sample makes of the Aux: by default all
   """
-  alg = schedule.resolve(alg, state.step - alg.start)
+  alg, batch, remembered = curated(alg, state, batch)
   alg = bind_shared_params(alg, state.params)
-  for select in alg.curate:
-    batch = select(batch)
-  batch, remembered = read_memory(alg, state, batch)
   signals, metrics = old_policy_outputs(alg, state, batch)
   signals |= remembered
   state, signals, m = run_signals(alg, state, batch, signals)
@@ -60,6 +57,22 @@ def update(
   key = step_key(state.key, Stream.LOG, state.step)
   aux = alg.sample(Aux(batch, signals, credit), key)
   return state.replace(step=state.step + 1), metrics, aux
+
+
+def curated(
+  alg: Algorithm, state: TrainState, batch: Batch
+) -> tuple[Algorithm, Batch, Signals]:
+  """Returns what an iteration learns by and from, and memories' signals."""
+  alg = schedule.resolve(alg, state.step - alg.start)
+  for select in alg.curate:
+    batch = select(batch)
+  return alg, *read_memory(alg, state, batch)
+
+
+def minibatches(alg: Algorithm, state: TrainState, batch: Batch):
+  """Deals the batch to sub-updates: masks [N, T] bool, see `minibatch`."""
+  key = step_key(state.key, Stream.UPDATE, state.step)
+  return alg.minibatch(batch, jax.random.fold_in(key, 0))
 
 
 def read_memory(
@@ -177,7 +190,7 @@ def policy_update(
   """Steps the policy once for every minibatch."""
   key = step_key(state.key, Stream.UPDATE, state.step)
   credit = credit.replace(token=chain.token_advantage(credit, batch.rows))
-  masks = alg.minibatch(batch, jax.random.fold_in(key, 0))
+  masks = minibatches(alg, state, batch)
   if not masks:
     return state, {}
   other = teacher.outputs(alg, state.params, batch)

@@ -100,7 +100,7 @@ def cut(length, begun, wanted, live, capacity: int, most: int, rounds: int):
     live: [Q] bool; others are in no micro-batch
     most: rows of a micro-batch
     rounds: R, micro-batches at most
-  Returns: start [R] i32, count [R] i32
+  Returns: start [R] i32, count [R] i32, [] i32 places that the largest needs
   """
   q = length.size
 
@@ -112,16 +112,17 @@ def cut(length, begun, wanted, live, capacity: int, most: int, rounds: int):
     new = jnp.where(full, length, more), jnp.where(full, wanted, also)
     new = *new, jnp.where(full, 1, rows + 1), piece + full
     carry = jax.tree.map(lambda a, b: jnp.where(live, a, b), new, carry)
-    return carry, jnp.where(live, carry[3], rounds)
+    needs = jnp.maximum(*carry[:2])
+    return carry, (jnp.where(live, carry[3], rounds), needs)
 
   zero = jnp.int32(0)
-  _, piece = jax.lax.scan(
+  _, (piece, needs) = jax.lax.scan(
     step, (zero, zero, zero, zero), (length, begun, wanted, live)
   )
   index = jnp.arange(q, dtype=jnp.int32)
   start = jnp.full(rounds, q, jnp.int32).at[piece].min(index, mode='drop')
   count = jnp.zeros(rounds, jnp.int32).at[piece].add(1, mode='drop')
-  return start, count
+  return start, count, jnp.max(needs)
 
 
 def fold(tokens_MT, seg_MT, wanted_MT, capacity: int) -> Fold:

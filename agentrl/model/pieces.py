@@ -25,12 +25,15 @@ class MicroBatch(NamedTuple):
     holds the rows that fit into the tokens of its share of `rows`
   tokens: most of that share, if folded and of more than one row; 0: the tokens
     of `rows`
+  places: of that share if folded, where it is known how many are needed
+    (`places`); 0: those tokens
   in_place: gradients are accumulated in place, which JAX does not vmap
   """
 
   rows: int
   fold: bool = False
   tokens: int = 0
+  places: int = 0
   in_place: bool = True
 
 
@@ -48,7 +51,35 @@ def unfolded(micro: int | MicroBatch) -> MicroBatch:
 
   Their hidden states and logits are per row.
   """
-  return sized(micro)._replace(fold=False, tokens=0)
+  return sized(micro)._replace(fold=False, tokens=0, places=0)
+
+
+def capacity(micro: MicroBatch, t: int) -> int:
+  """Returns the places that a device has for a folded micro-batch.
+
+  Args:
+    t: T, tokens of a row
+  """
+  if micro.places:
+    return micro.places
+  rows = micro.rows // mesh.axis_size('batch')
+  if micro.tokens:
+    rows = min(rows, max(1, micro.tokens // t))
+  return rows * t
+
+
+def longest(rows: Rows) -> Array:
+  """Counts the tokens of the longest row that is read: [] i32."""
+  read = (rows.seg >= 0) & jnp.any(wanted(rows), axis=1, keepdims=True)
+  return jnp.max(jnp.sum(read, axis=1, dtype=jnp.int32))
+
+
+def places(rows: Rows, keep: Array, micro: int | MicroBatch) -> Array:
+  """Counts the places that the largest folded micro-batch needs: [] i32.
+
+  On the device that needs most. Arguments as of `deal`.
+  """
+  return _folded(rows, (), keep, sized(micro)).places
 
 
 class Pieces(Protocol):
@@ -131,6 +162,7 @@ class Folded:
   most: int  # rows of a micro-batch of a device
   capacity: int  # tokens of a micro-batch of a device
   rounds: Array  # of the device that has most
+  places: Array  # that the largest micro-batch of a device needs
 
   def at(self, i):
     def own(i, start, count, tree):
@@ -169,10 +201,8 @@ class Folded:
 
 def _folded(rows: Rows, extras, keep: Array, micro: MicroBatch) -> Folded:
   devices, (n, t) = mesh.axis_size('batch'), rows.tokens.shape
-  q, one = n // devices, micro.rows // devices
-  if micro.tokens:
-    one = min(one, max(1, micro.tokens // t))
-  most, capacity = min(SHARED * one, q), one * t
+  q, size = n // devices, capacity(micro, t)
+  most = min(SHARED * (micro.rows // devices), q)
 
   def deal(tokens, seg, keep):
     """Deals rows to devices [D * Q]; returns which to keep and their places."""
@@ -190,20 +220,21 @@ def _folded(rows: Rows, extras, keep: Array, micro: MicroBatch) -> Folded:
   def cut(tree, here):
     """Packs a device's rows; returns rows, micro-batches, rounds of all."""
     rows: Rows = tree[0]
-    start, count = fold.cut(
+    start, count, places = fold.cut(
       jnp.sum(rows.seg >= 0, axis=1, dtype=jnp.int32),
       fold.shared(rows.tokens, rows.seg),
       jnp.sum(wanted(rows), axis=1, dtype=jnp.int32),
       here,
-      capacity,
+      size,
       most,
-      -(-q // one),
+      -(-q // max(1, size // t)),
     )
     tree = jax.tree.map(
       lambda x: jnp.pad(x, ((0, most),) + ((0, 0),) * (x.ndim - 1)), tree
     )
     used = jnp.sum(count > 0, dtype=jnp.int32)
-    return tree, start, count, mesh.pmax(used, 'batch')
+    used, places = (mesh.pmax(x, 'batch') for x in (used, places))
+    return tree, start, count, used, places
 
   rows, keep = jax.tree.map(_dealt, (rows, keep))  # readings lie whole
   row, here, place = mesh.shard_map(deal, (DEALT,) * 3, (EVERYWHERE,) * 3)(
@@ -211,10 +242,10 @@ def _folded(rows: Rows, extras, keep: Array, micro: MicroBatch) -> Folded:
   )
   tree = segment.take_rows((rows, extras), row)
   here = _dealt(here)
-  tree, start, count, rounds = mesh.shard_map(
-    cut, (DEALT, DEALT), (DEALT, DEALT, DEALT, EVERYWHERE)
+  tree, start, count, rounds, places = mesh.shard_map(
+    cut, (DEALT, DEALT), (DEALT,) * 3 + (EVERYWHERE,) * 2
   )(tree, here)
-  return Folded(tree, start, count, place, keep, most, capacity, rounds)
+  return Folded(tree, start, count, place, keep, most, size, rounds, places)
 
 
 def _dealt(x):

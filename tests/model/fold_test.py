@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from agentrl import mesh, types
-from agentrl.model import fold, microbatch, policy, value
+from agentrl.model import fold, microbatch, pieces, policy, value
 from agentrl.model.fold import FoldedRows
 from agentrl.model.pieces import MicroBatch
 from agentrl.nn import attention, layers, transformer
@@ -112,7 +112,7 @@ def test_a_micro_batch_is_closed_where_the_next_row_would_not_fit():
     begun = np.minimum(r.integers(0, T, N), length) * (np.arange(N) > 0)
     wanted, count = r.integers(0, length + 1), int(r.integers(0, N + 1))
     got = cut(length, begun, wanted, np.arange(N) < count, 3 * T, 7, 8)
-    pieces, tokens, asks = [], 0, 0
+    pieces, tokens, asks, most = [], 0, 0, 0
     for n in range(count):
       more, also = tokens + length[n] - begun[n], asks + wanted[n]
       if not pieces or more > 3 * T or also > 3 * T or len(pieces[-1]) == 7:
@@ -120,9 +120,11 @@ def test_a_micro_batch_is_closed_where_the_next_row_would_not_fit():
         more, also = length[n], wanted[n]
       pieces[-1].append(n)
       tokens, asks = more, also
+      most = max(most, tokens, asks)
     assert len(pieces) <= 8  # any three rows fit
+    assert got[2] == most
     want = [x[0] for x in pieces], [len(x) for x in pieces]
-    for x, y in zip(got, want, strict=True):
+    for x, y in zip(got[:2], want, strict=True):
       np.testing.assert_array_equal(np.asarray(x)[: len(pieces)], y)
     assert not np.any(np.asarray(got[1])[len(pieces) :])
 
@@ -178,6 +180,15 @@ def gradient(module, params, rows, scale, micro, needs=('logp',)):
   return jax.jit(run)(params, rows, scale)
 
 
+def in_places(rows, micro):
+  """Places of the longest row, of the largest micro-batch, and some more."""
+  keep = jnp.arange(N) % 7 != 3
+  count = int(pieces.places(rows, keep & microbatch.live(rows), micro))
+  longest = int(pieces.longest(rows))
+  assert longest <= T < count < pieces.capacity(micro, T)
+  return [micro._replace(places=n) for n in (longest, count, count + T)]
+
+
 def test_in_float64_gradients_are_those_of_the_rows():
   r = np.random.default_rng(1)
   with jax.enable_x64(True):
@@ -188,8 +199,9 @@ def test_in_float64_gradients_are_those_of_the_rows():
     }
     args = module, params, rows, jnp.asarray(r.normal(size=(N, T)))
     want = gradient(*args, 4)
-    for micro in (1, 4):
-      got = gradient(*args, MicroBatch(micro, fold=True))
+    folded = MicroBatch(4, fold=True)
+    for micro in (MicroBatch(1, fold=True), folded, *in_places(rows, folded)):
+      got = gradient(*args, micro)
       for x, y in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
         assert x.dtype == y.dtype
         np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)

@@ -11,11 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from agentrl import loop, mesh, optimizer
+from agentrl import mesh, optimizer
 from agentrl.configs.config import Config
 from agentrl.lab.capacity import report
 from agentrl.lab.capacity.estimate import Workload
 from agentrl.lab.capacity.tpu.compiler import CompileJob
+from agentrl.learner import update as update_lib
 from agentrl.learner.algorithm import Algorithm
 from agentrl.nn import transformer
 from agentrl.rollout.engine import programs as engine
@@ -36,7 +37,9 @@ def update(c: Config, job: CompileJob):
       f"c.memory={tuple(alg.memory)} is made of the run's own tasks and is not"
       ' compiled without them; compile a method without memory'
     )
-  return loop.jit_update(alg).lower(state(alg), batch(job.work))
+  program = functools.partial(update_lib.update, alg)
+  compiled = jax.jit(program, donate_argnums=0)
+  return compiled.lower(state(alg), batch(job.work))
 
 
 def prefill(c: Config, job: CompileJob):
