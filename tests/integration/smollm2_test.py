@@ -187,7 +187,7 @@ def test_it_is_trained_killed_resumed_and_exported(tmp_path):
     '--config.rollout.group_size=4',
     '--config.rollout.max_message_tokens=4',
     '--config.sft.steps=2',
-    '--config.sft.batch=4',
+    '--config.sft.batch=8',
     '--config.steps=3',
     '--config.eval.episodes=4',
     '--config.checkpoint.every=1',
