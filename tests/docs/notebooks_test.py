@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from docs.generate import notebooks
+from tests import smollm2
 
 ROOT = pathlib.Path(__file__).parents[2]
 PATHS = sorted((ROOT / 'notebooks').glob('*.ipynb'))
@@ -33,6 +34,7 @@ SAID = {
   '3_new_method': ("'minus_median'", 'is not registered', 'held-out success'),
   '4_checkpoint': ('chat template: True', '<|im_start|>', 'largest change'),
   '5_sharding': ('8 devices', 'in pieces of', '100.0% of the tokens'),
+  '6_language_model': ('Paris', 'right answers to held-out sums'),
 }
 SETTINGS = {
   'JAX_PLATFORMS': 'cpu',
@@ -42,7 +44,14 @@ SETTINGS = {
   'HF_HUB_OFFLINE': '1',
 }
 DAILY = ('2_credit',)  # the others run nightly
+PRETRAINED = ('6_language_model',)  # need the package of its weights
 each = pytest.mark.parametrize('path', PATHS, ids=lambda path: path.stem)
+
+
+def marks(name: str) -> list:
+  """Returns when a notebook runs."""
+  often = pytest.mark.slow if name in DAILY else pytest.mark.nightly
+  return [often, smollm2.installed] if name in PRETRAINED else [often]
 
 
 def code(path: pathlib.Path) -> list[str]:
@@ -118,14 +127,7 @@ def exists(module: str, name: str | None) -> None:
 
 @pytest.mark.parametrize(
   'path',
-  [
-    pytest.param(
-      x,
-      marks=pytest.mark.slow if x.stem in DAILY else pytest.mark.nightly,
-      id=x.stem,
-    )
-    for x in PATHS
-  ],
+  [pytest.param(x, marks=marks(x.stem), id=x.stem) for x in PATHS],
 )
 def test_it_runs(path):
   done = subprocess.run(

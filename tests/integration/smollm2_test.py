@@ -106,7 +106,9 @@ def test_a_client_streams_stops_and_calls_a_tool():
   openai = pytest.importorskip('openai')
   models = serving.load_all({'smollm2': 'smollm2'}, context=512, message=48)
   with serving.opened(models, slots=4) as gateway:
-    client = openai.OpenAI(base_url=f'{gateway.address}/v1', api_key=gateway.key)
+    client = openai.OpenAI(
+      base_url=f'{gateway.address}/v1', api_key=gateway.key
+    )
     ask = dict(
       model='smollm2',
       messages=[{'role': 'user', 'content': 'Count from one to ten.'}],
