@@ -5,7 +5,7 @@ import dataclasses
 import functools
 import operator
 import threading
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set, Sized
 from typing import Any, NamedTuple
 
 import jax
@@ -382,7 +382,7 @@ def _messages(where: str, x: Sequence[Any]) -> list[Message]:
 def _listed(where: str, x: Any) -> Any:
   """Returns a list of what can be read only once; ValueError for no list."""
   try:
-    return x if hasattr(x, '__len__') else list(x)
+    return x if isinstance(x, Sized) else list(x)
   except TypeError as error:
     raise ValueError(f'{where} must be a list, got {x!r:.60}') from error
 

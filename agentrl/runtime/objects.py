@@ -148,7 +148,7 @@ def _parts(x: Any) -> Iterator[Any]:
       yield hashlib.sha256(x.tobytes()).hexdigest()
     case _:
       yield type(x)
-      yield from _attributes(x) if hasattr(x, '__dict__') else _reduced(x)
+      yield from _attributes(x)
 
 
 def _text(f: types.FunctionType) -> Any:
@@ -205,7 +205,12 @@ def _written(name: str, member: Any) -> bool:
 def _attributes(x: Any) -> Iterator[Any]:
   """Yields names and values of an object that is none of Python's own."""
   kinds = (*_CONSTANTS, *_DEFINED, tuple, list, dict, set, frozenset)
-  for name, value in sorted(vars(x).items()):
+  try:
+    held = vars(x)
+  except TypeError:  # it has no __dict__
+    yield from _reduced(x)
+    return
+  for name, value in sorted(held.items()):
     if isinstance(value, (*kinds, np.ndarray, np.generic)):
       yield from (name, value)
 
