@@ -124,7 +124,9 @@ def _strict_reader() -> type:
   damaged is read for hours.
   """
 
-  class Reader(package().GGUFReader):
+  base: Any = package().GGUFReader
+
+  class Reader(base):
     def _get(self, offset, dtype, count=1, **more):
       out = super()._get(offset, dtype, count, **more)
       if len(out) < count:
