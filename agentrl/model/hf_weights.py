@@ -7,6 +7,7 @@ are float32, so bfloat16 and float16 files round-trip bit for bit.
 
 import json
 import math
+import os
 import pathlib
 import re
 from typing import Any
@@ -45,7 +46,7 @@ def locate(
     field: of the config, for errors
   Raises: ValueError if it is neither.
   """
-  if pathlib.Path(path).is_dir():
+  if os.path.isdir(path):
     return pathlib.Path(path)
   if path == gguf_folder.SMOLLM2:
     path = str(gguf_folder.smollm2())
@@ -94,7 +95,9 @@ def read(directory: str | pathlib.Path, shape: transformer.DecoderConfig):
   tensors = check(directory, shape)
   tree = jax.tree.structure(specs, is_leaf=mesh.is_param)
   entries = hf_names.entries(shape)
-  return jax.tree.unflatten(tree, [_place(e, tensors) for e in entries])
+  return jax.tree.unflatten(
+    tree, [_place(directory, e, tensors) for e in entries]
+  )
 
 
 def check(
@@ -242,20 +245,21 @@ def _idle(name: str, tied: bool) -> bool:
   return images or table or (tied and name == HEAD)
 
 
-def _place(entry: hf_names.Entry, tensors):
+def _place(directory, entry: hf_names.Entry, tensors):
   """Reads a parameter shard by shard."""
   shape, sharding = entry.ours.shape, mesh.shardings(entry.ours)
   if sharding is None:
-    return jnp.asarray(_read(entry, tensors, (slice(None),) * len(shape)))
+    whole = (slice(None),) * len(shape)
+    return jnp.asarray(_read(directory, entry, tensors, whole))
   indices = sharding.addressable_devices_indices_map(shape)
   shards = [
-    jax.device_put(_read(entry, tensors, index), device)
+    jax.device_put(_read(directory, entry, tensors, index), device)
     for device, index in indices.items()
   ]
   return jax.make_array_from_single_device_arrays(shape, sharding, shards)
 
 
-def _read(entry: hf_names.Entry, tensors, index) -> np.ndarray:
+def _read(directory, entry: hf_names.Entry, tensors, index) -> np.ndarray:
   """Reads the part of a parameter that the index names."""
   _, ours, theirs = entry
   spans = [range(*s.indices(n)) for s, n in zip(index, ours.shape, strict=True)]
@@ -268,7 +272,8 @@ def _read(entry: hf_names.Entry, tensors, index) -> np.ndarray:
       out[at] = theirs.take(tensors[name][part], out.shape[theirs.lead :])
     if not np.all(np.isfinite(out[at])):
       raise ValueError(
-        f'tensor {name} must be finite in float32; download it again'
+        f'{directory}: tensor {name} must be finite in float32; download it'
+        ' again'
       )
   return out
 

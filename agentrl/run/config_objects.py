@@ -128,9 +128,13 @@ def _rewards(reward: Any) -> tuple[str, ...]:
 def _file(rows: Iterable[Mapping[str, Any]], folder: str) -> str:
   """Writes rows as JSON lines; returns the path, which names the content."""
   lines = []
+  if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
+    raise ValueError(f'rows must be a list of dicts, got {rows!r:.60}')
   for i, row in enumerate(rows):
     try:
       lines.append(json.dumps(dict(row), allow_nan=False))
+    except RecursionError as error:
+      raise ValueError(f'rows[{i}] must not be nested so deeply') from error
     except (TypeError, ValueError) as error:
       raise ValueError(
         f'rows[{i}] must be a dict of what JSON can hold, got {row!r:.60}'

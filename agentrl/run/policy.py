@@ -3,8 +3,9 @@
 import collections
 import dataclasses
 import functools
+import operator
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set, Sized
 from typing import Any, NamedTuple
 
 import jax
@@ -14,7 +15,7 @@ import numpy as np
 from agentrl import mesh
 from agentrl.configs.config import Config
 from agentrl.configs.sections import ModelConfig
-from agentrl.domain import COUNT, NOT_NEGATIVE, POSITIVE, SEED
+from agentrl.domain import COUNT, NOT_NEGATIVE, POSITIVE, SEED, Whole
 from agentrl.model import policy as model_policy
 from agentrl.nn import transformer
 from agentrl.rollout import keys
@@ -84,7 +85,9 @@ class Policy:
   @params.setter
   def params(self, params: PyTree) -> None:
     self._params = params
-    self._engine: Engine | None = None  # frees its copy and its cache
+    self._engine: tuple[Engine, PyTree] | None = (
+      None  # frees its copy and its cache
+    )
     self._room = Sizes(slots=1, capacity=1)
 
   @classmethod
@@ -119,7 +122,12 @@ class Policy:
       eot: id of the token that ends a message
       sizes: vocab, width, layers, heads, kv_heads, head_dim, mlp and the other
         fields of nn.config.DecoderConfig
+    Raises: ValueError, one sentence, for a value that cannot be.
     """
+    SEED.check('seed', seed)
+    for name in ('vocab', 'width', 'layers', 'heads', 'kv_heads', 'mlp'):
+      COUNT.check(name, sizes.get(name))
+    Whole(0, sizes['vocab'] - 1).check('eot', eot)
     shape = transformer.DecoderConfig(**sizes)
     params = mesh.init(transformer.specs(shape), jax.random.key(seed))
     return cls(shape, params, eot=eot)
@@ -210,6 +218,7 @@ class Policy:
     """
     POSITIVE.check('temperature', temperature)
     contexts = self._contexts(prompts)
+    messages = _listed('messages', messages)
     if len(messages) != len(contexts):
       raise ValueError(
         f'messages must be one for each of {len(contexts)} prompts, got'
@@ -256,7 +265,8 @@ class Policy:
 
   def _contexts(self, prompts: Sequence[Prompt]) -> list[list[int]]:
     """Encodes prompts; ValueError for one prompt in place of several."""
-    if isinstance(prompts, str | Mapping) or any(
+    prompts = _listed('prompts', prompts)
+    if isinstance(prompts, str | bytes | Mapping) or any(
       isinstance(x, Mapping | int | np.integer) for x in prompts
     ):
       raise ValueError(
@@ -323,25 +333,29 @@ class Policy:
         for x in engine.collect():
           engine.cancel(x.sequence)
           done[x.sequence] = x
-    finally:
-      for i in range(len(requests)):  # of a call that was interrupted
-        engine.cancel(i)
+    except BaseException:  # interrupted anywhere, also within the engine
+      self._engine = None
+      raise
     return [done[i] for i in range(len(requests))]
 
   def _engine_for(self, slots: int, capacity: int) -> Engine:
     """Returns an engine with so much room; the last one if it has it."""
     shards = mesh.axis_size('batch')
-    room = self._room
+    room, params = self._room, self._params
     fits = room.slots >= slots and room.capacity >= capacity
-    if self._engine is None or not fits or room.slots % shards:
+    made, of = self._engine or (None, None)
+    # Parameters may be set by another thread while an engine is made.
+    if made is None or of is not params or not fits or room.slots % shards:
       rounded = 1 << (slots - 1).bit_length()
-      self._room = Sizes(
+      room = self._room = Sizes(
         slots=-(-rounded // shards) * shards,
         capacity=_rounded(capacity, self.shape.positions),
       )
-      self._engine = Engine(self.shape, self._room, eot=self.eot)
-      self._engine.update_weights(self._params, 0)
-    return self._engine
+      self._engine = made = None  # frees its cache before there is another
+      made = Engine(self.shape, room, eot=self.eot)
+      made.update_weights(params, 0)
+      self._engine = made, params
+    return made
 
 
 def _rounded(tokens: int, positions: int) -> int:
@@ -365,10 +379,20 @@ def _messages(where: str, x: Sequence[Any]) -> list[Message]:
   return out
 
 
+def _listed(where: str, x: Any) -> Any:
+  """Returns a list of what can be read only once; ValueError for no list."""
+  try:
+    return x if isinstance(x, Sized) else list(x)
+  except TypeError as error:
+    raise ValueError(f'{where} must be a list, got {x!r:.60}') from error
+
+
 def _integers(where: str, x: Any, vocab: int) -> list[int]:
   """Reads token ids; ValueError for what is none."""
   try:
-    ids = [int(i) for i in x]
+    if isinstance(x, bytes | Set | Mapping):
+      raise TypeError(f'a {type(x).__name__}')
+    ids = [operator.index(i) for i in x]
     if wrong := [i for i in ids if not 0 <= i < vocab]:
       raise ValueError(f'id {wrong[0]}')
   except (TypeError, ValueError) as error:

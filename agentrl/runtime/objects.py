@@ -11,6 +11,7 @@ that was begun with the old one is not resumed with it.
 """
 
 import ast
+import copyreg
 import dis
 import functools
 import hashlib
@@ -22,6 +23,8 @@ import textwrap
 import types
 from collections.abc import Iterator
 from typing import Any
+
+import numpy as np
 
 LOCAL = 'object:'
 _CONSTANTS = (type(None), bool, int, float, complex, str, bytes)
@@ -140,6 +143,9 @@ def _parts(x: Any) -> Iterator[Any]:
       yield from x
     case set() | frozenset():
       yield from sorted(x, key=repr)
+    case np.ndarray() if x.dtype != object:
+      yield from (str(x.dtype), str(x.shape))
+      yield hashlib.sha256(x.tobytes()).hexdigest()
     case _:
       yield type(x)
       yield from _attributes(x)
@@ -198,10 +204,25 @@ def _written(name: str, member: Any) -> bool:
 
 def _attributes(x: Any) -> Iterator[Any]:
   """Yields names and values of an object that is none of Python's own."""
+  kinds = (*_CONSTANTS, *_DEFINED, tuple, list, dict, set, frozenset)
   try:
     held = vars(x)
   except TypeError:  # it has no __dict__
+    yield from _reduced(x)
     return
   for name, value in sorted(held.items()):
-    if isinstance(value, (*_CONSTANTS, *_DEFINED, tuple, list, dict)):
+    if isinstance(value, (*kinds, np.ndarray, np.generic)):
       yield from (name, value)
+
+
+def _reduced(x: Any) -> Iterator[Any]:
+  """Yields what pickle makes an object of: a path, a date, a pattern."""
+  try:
+    reduce = copyreg.dispatch_table.get(type(x))
+    parts = reduce(x) if reduce else x.__reduce_ex__(2)
+  except TypeError:  # of an object that stands for a resource
+    return
+  if isinstance(parts, tuple):
+    _, args, *state = parts
+    yield from (args, *state[:1])
+    yield from (list(items) for items in state[1:] if items is not None)

@@ -227,3 +227,21 @@ def test_a_verifier_that_fails_is_named_before_the_run(tmp_path):
 def test_names_have_no_characters_that_a_config_refuses():
   name = objects.name_of(lambda x: x)
   assert re.fullmatch(r'object:lambda-[0-9a-f]{8}', name)
+
+
+@pytest.mark.parametrize('wrong', [5, 'abc', {'prompt': 'x'}])
+def test_rows_that_are_no_list_are_refused(wrong, tmp_path):
+  with errors.raises(ValueError, 'rows'):
+    made(changes={'data': str(tmp_path)}, rows=wrong, verifier=last_word)
+
+
+def test_rows_nested_too_deeply_are_refused(tmp_path):
+  deep = []
+  for _ in range(5000):
+    deep = [deep]
+  with errors.raises(ValueError, 'rows[0]'):
+    made(
+      changes={'data': str(tmp_path)},
+      rows=[{'prompt': deep}],
+      verifier=last_word,
+    )

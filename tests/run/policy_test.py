@@ -125,13 +125,31 @@ def test_new_parameters_are_what_is_sampled_from():
   assert before != after == other.sample([[1]], n=8, max_tokens=4)
 
 
-def test_a_call_that_was_interrupted_leaves_nothing_behind(monkeypatch):
+@pytest.mark.parametrize('where', ['collect', 'dispatch', 'update_weights'])
+def test_a_call_that_was_interrupted_leaves_nothing_behind(where, monkeypatch):
   policy = rl.Policy.init(eot=END, seed=1, **SIZES)
   want = policy.sample(PROMPTS, max_tokens=6)
+  policy.params = policy.params  # so that there is no engine
   with monkeypatch.context() as patched:
-    patched.setattr(engine.Engine, 'collect', interrupt)
+    patched.setattr(engine.Engine, where, interrupt)
     with pytest.raises(KeyboardInterrupt):
       policy.sample(PROMPTS, max_tokens=6)
+  assert policy.sample(PROMPTS, max_tokens=6) == want
+
+
+def test_parameters_set_while_an_engine_is_made_are_sampled_from(monkeypatch):
+  policy = rl.Policy.init(eot=END, seed=1, **SIZES)
+  other = rl.Policy.init(eot=END, seed=2, **SIZES)
+  want = other.sample(PROMPTS, max_tokens=6)
+  update = engine.Engine.update_weights
+
+  def slow(self, *args):
+    policy.params = other.params  # as another thread may
+    return update(self, *args)
+
+  with monkeypatch.context() as patched:
+    patched.setattr(engine.Engine, 'update_weights', slow)
+    policy.sample(PROMPTS, max_tokens=6)
   assert policy.sample(PROMPTS, max_tokens=6) == want
 
 
@@ -240,3 +258,33 @@ def test_a_policy_without_a_tokenizer_or_a_template_takes_no_text(
 def test_nothing_is_no_policy(tmp_path):
   with errors.raises(ValueError, str(tmp_path / 'nothing')):
     rl.Policy.load(str(tmp_path / 'nothing'))
+
+
+def test_prompts_that_are_read_once_are_sampled_from(policy):
+  want = policy.sample(PROMPTS, max_tokens=2)
+  assert policy.sample(iter(PROMPTS), max_tokens=2) == want
+  got = policy.logp(iter([[1]]), iter([[2]]))
+  np.testing.assert_array_equal(got[0], policy.logp([[1]], [[2]])[0])
+
+
+@pytest.mark.parametrize(
+  'prompts', [[[1.5]], [['1']], [np.array([1.0])], [b'1'], [{1, 2}], 5, None]
+)
+def test_what_is_no_list_of_ids_is_refused(policy, prompts):
+  with errors.raises(ValueError, 'prompts'):
+    policy.sample(prompts, max_tokens=2)
+
+
+@pytest.mark.parametrize(
+  ('changes', 'field'),
+  [
+    (dict(eot=9), 'eot 9'),
+    (dict(eot=None), 'eot'),
+    (dict(layers=0), 'layers 0'),
+    (dict(width=-1), 'width -1'),
+    (dict(seed=-1), 'seed -1'),
+  ],
+)
+def test_a_policy_of_impossible_sizes_is_refused(changes, field):
+  with errors.raises(ValueError, field):
+    rl.Policy.init(**(SIZES | {'eot': END} | changes))

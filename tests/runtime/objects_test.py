@@ -1,12 +1,20 @@
 """Names of Python objects: equal for equal ones, and only for those."""
 
+import collections
+import copy
 import dataclasses
+import datetime
+import decimal
 import functools
 import linecache
 import math
+import pathlib
+import re
 import subprocess
 import sys
+import threading
 
+import numpy as np
 import pytest
 
 from agentrl.runtime import objects
@@ -162,3 +170,33 @@ def test_a_name_is_the_same_in_another_program(tmp_path):
   }
   assert len(said) == 1
   assert said.pop().count('object:') == 2
+
+
+@pytest.mark.parametrize(
+  ('one', 'other'),
+  [
+    (np.zeros(5000), np.ones(5000)),
+    (np.zeros((2, 3)), np.zeros((3, 2))),
+    (np.float32(1), np.float32(2)),
+    (pathlib.PurePath('a'), pathlib.PurePath('b')),
+    (decimal.Decimal(1), decimal.Decimal(2)),
+    (datetime.date(2020, 1, 1), datetime.date(2020, 1, 2)),
+    (re.compile('a'), re.compile('b')),
+    (collections.deque([1]), collections.deque([2])),
+    (range(3), range(4)),
+  ],
+)
+def test_a_closed_over_value_is_part_of_the_name(one, other):
+  def named(value):
+    def f():
+      return value
+
+    return objects.name_of(f)
+
+  assert named(one) == named(copy.deepcopy(one))
+  assert named(one) != named(other)
+
+
+def test_an_object_that_stands_for_a_resource_has_a_name():
+  lock = threading.Lock()
+  assert objects.name_of(lambda: lock)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from agentrl.domain import COUNT, NOT_NEGATIVE, POSITIVE, Real, Text, Whole
 from agentrl.model.gguf import file as gguf_file
 from agentrl.nn import rope
 
@@ -27,6 +28,23 @@ _REQUIRED = {
   'attention.head_count': 'num_attention_heads',
   'attention.layer_norm_rms_epsilon': 'rms_norm_eps',
 }
+_DOMAINS = {
+  **dict.fromkeys(_REQUIRED, COUNT),
+  'attention.layer_norm_rms_epsilon': POSITIVE,
+  'attention.head_count_kv': COUNT,
+  'attention.key_length': COUNT,
+  'attention.value_length': COUNT,
+  'attention.sliding_window': COUNT,
+  'rope.dimension_count': COUNT,
+  'rope.freq_base': Real(1),
+  'rope.freq_base_swa': Real(1),
+  'rope.scaling.type': Text(),
+  'rope.scaling.factor': NOT_NEGATIVE,
+  'rope.scaling.original_context_length': COUNT,
+  'final_logit_softcapping': POSITIVE,
+}
+# May be a list of one value for each layer.
+_PER_LAYER = (*_REQUIRED, 'attention.head_count_kv')
 # Counted by the tensors themselves, or without effect on the maths.
 _IDLE = ('vocab_size', 'rope.scaling.finetuned')
 _SPECIALS = {
@@ -53,6 +71,7 @@ def config(header: gguf_file.Header) -> dict[str, Any]:
       f' got {architecture!r}'
     )
   prefix = f'{architecture}.'
+  _check(header, prefix)
   own = {
     name.removeprefix(prefix): value
     for name, value in header.settings.items()
@@ -67,7 +86,7 @@ def config(header: gguf_file.Header) -> dict[str, Any]:
     'rope_parameters': _rope(header, own, out['head_dim']),
   }
   out |= {
-    theirs: int(header.settings[f'tokenizer.ggml.{ours}'])
+    theirs: header.settings[f'tokenizer.ggml.{ours}']
     for ours, theirs in _SPECIALS.items()
     if f'tokenizer.ggml.{ours}' in header.settings
   }
@@ -83,6 +102,17 @@ def config(header: gguf_file.Header) -> dict[str, Any]:
       ' choose a file of another model'
     )
   return out
+
+
+def _check(header: gguf_file.Header, prefix: str) -> None:
+  """Raises ValueError for a setting whose value cannot be."""
+  domains = {f'{prefix}{name}': x for name, x in _DOMAINS.items()}
+  domains |= {f'tokenizer.ggml.{name}': Whole(0) for name in _SPECIALS}
+  for name in domains.keys() & header.settings.keys():
+    value = header.settings[name]
+    many = isinstance(value, list) and name.removeprefix(prefix) in _PER_LAYER
+    for x in value if many else [value]:
+      domains[name].check(f'{header.path}: {name}', x)
 
 
 def _stored(header: gguf_file.Header, name: str) -> gguf_file.StoredTensor:
@@ -103,6 +133,11 @@ def _sizes(header: gguf_file.Header, own: dict[str, Any]) -> dict[str, Any]:
   heads, width = out['num_attention_heads'], out['hidden_size']
   groups = own.pop('attention.head_count_kv', heads)
   out['num_key_value_heads'] = _one(header, 'attention.head_count_kv', groups)
+  if heads % out['num_key_value_heads']:
+    raise ValueError(
+      f'{header.path}: attention.head_count must be a multiple of'
+      f' attention.head_count_kv, {out["num_key_value_heads"]}, got {heads}'
+    )
   size = own.pop('attention.key_length', None)
   turned = own.pop('rope.dimension_count', None)
   out['head_dim'] = size or turned or width // heads

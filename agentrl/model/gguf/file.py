@@ -6,13 +6,24 @@ read by their offsets alone.
 """
 
 import dataclasses
+import os
 import pathlib
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from agentrl.domain import Whole
 from agentrl.runtime import install, text_files
+
+# What the package raises for a damaged header.
+_DAMAGED = (
+  ValueError,
+  LookupError,
+  MemoryError,
+  OverflowError,
+  RecursionError,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +50,9 @@ class Header:
   tensors: Mapping[str, StoredTensor]
 
   def __post_init__(self):
-    if (parts := self.settings.get('split.count', 1)) > 1:
+    parts = self.settings.get('split.count', 1)
+    Whole(0).check(f'{self.path}: split.count', parts)
+    if parts > 1:
       raise ValueError(
         f'{self.path} is one of {parts} parts; join them with'
         ' `llama-gguf-split --merge`, and give the whole file'
@@ -67,13 +80,15 @@ def read(path: pathlib.Path) -> Header:
     ValueError: the file is missing, cut off, no GGUF file, one of several
       parts, or has tensors in a type that cannot be read.
   """
-  gguf = package()
-  if not path.exists():
+  if not os.path.exists(path):
     raise ValueError(f'{path} does not exist; give the path of a GGUF file')
   text_files.regular(path)
   try:
-    reader = gguf.GGUFReader(path)
-  except (ValueError, IndexError, KeyError, OSError, MemoryError) as e:
+    reader = _strict_reader()(path)
+    settings = {name: x.contents() for name, x in reader.fields.items()}
+  except OSError as e:
+    raise ValueError(f'{path} cannot be read: {e.strerror}') from e
+  except _DAMAGED as e:
     words = ' '.join(str(e).split())[:200]
     raise ValueError(
       f'{path} must be a whole GGUF file ({words}); download it again'
@@ -83,7 +98,6 @@ def read(path: pathlib.Path) -> Header:
       f'{path} must be little-endian, got big-endian; convert it with'
       ' `gguf-convert-endian`'
     )
-  settings = {name: x.contents() for name, x in reader.fields.items()}
   tensors = {}
   for x in reader.tensors:
     shape = tuple(int(n) for n in reversed(x.shape))
@@ -98,8 +112,48 @@ def read(path: pathlib.Path) -> Header:
       offset=int(x.data_offset),
       row_bytes=int(x.n_bytes) // max(rows, 1),
     )
+  _check_places(path, tensors, reader.data_offset, int(reader.alignment))
   _check_kinds(path, tensors)
   return Header(path=path, settings=settings, tensors=tensors)
+
+
+def _strict_reader() -> type:
+  """Returns the package's reader, made to raise at the end of the file.
+
+  As it is, it reads less than it was asked for, and an array whose count is
+  damaged is read for hours.
+  """
+
+  base: Any = package().GGUFReader
+
+  class Reader(base):
+    def _get(self, offset, dtype, count=1, **more):
+      out = super()._get(offset, dtype, count, **more)
+      if len(out) < count:
+        raise ValueError('it ends within its header or a tensor')
+      return out
+
+  return Reader
+
+
+def _check_places(
+  path: pathlib.Path,
+  tensors: Mapping[str, StoredTensor],
+  start: int,
+  alignment: int,
+) -> None:
+  """Raises ValueError unless tensors follow each other, as the format says.
+
+  A place or a type that is damaged would give other numbers.
+  """
+  for name, x in sorted(tensors.items(), key=lambda item: item[1].offset):
+    if x.offset != start:
+      raise ValueError(
+        f'{path}: tensor {name} must begin at byte {start}, behind the one'
+        f' before it, got {x.offset}; download it again'
+      )
+    end = start + int(np.prod(x.shape[:-1])) * x.row_bytes
+    start = -(-end // alignment) * alignment
 
 
 def _check_kinds(

