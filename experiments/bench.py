@@ -42,18 +42,12 @@ _PYTHONS = {
 def main() -> None:
   from agentrl.lab.bench import harness, peers, sampling  # import jax
 
-  size = sampling.SIZES[_SIZE.value]
-  args = size, _DATA.value, _REPEATS.value
+  args = sampling.SIZES[_SIZE.value], _DATA.value, _REPEATS.value
   out = harness.run(*args, _ONLY.value or ())
   pythons = {name: flag.value for name, flag in _PYTHONS.items() if flag.value}
   if pythons:
-    out['peers'] = peers.compare(
-      _PEERS.value,
-      pythons,
-      harness.ours(*args),
-      _ROUNDS.value,
-      sizes=sampling.flags(size) | {'repeats': _REPEATS.value},
-    )
+    how = _PEERS.value, pythons, _ROUNDS.value
+    out['peers'] = harness.compare(*args, *how)
     print('\n'.join(peers.table(out['peers'])))
   if _JSON.value:
     with open(_JSON.value, 'w', encoding='utf-8') as f:

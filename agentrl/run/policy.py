@@ -85,9 +85,8 @@ class Policy:
   @params.setter
   def params(self, params: PyTree) -> None:
     self._params = params
-    self._engine: tuple[Engine, PyTree] | None = (
-      None  # frees its copy and its cache
-    )
+    # None frees its copy and its cache.
+    self._engine: tuple[Engine, PyTree] | None = None
     self._room = Sizes(slots=1, capacity=1)
 
   @classmethod

@@ -19,6 +19,7 @@ from agentrl.lab.bench import (
   attention,
   gateway,
   judging,
+  peers,
   roofline,
   sampling,
   storage,
@@ -159,3 +160,17 @@ def ours(
     return out | {'decode': decode.makes['tokens'] / out['decode']}
 
   return call
+
+
+def compare(
+  size: SamplingBenchSize,
+  data: str,
+  repeats: int,
+  folder: str,
+  pythons: Mapping[str, str],
+  rounds: int,
+) -> dict[str, dict]:
+  """Compares with peers at this size; arguments as of `peers.compare`."""
+  sizes = sampling.flags(size) | {'repeats': repeats}
+  own = ours(size, data, repeats)
+  return peers.compare(folder, pythons, own, rounds, sizes=sizes)

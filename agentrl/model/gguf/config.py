@@ -7,6 +7,7 @@ what the model computes is ignored.
 from collections.abc import Mapping
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from agentrl.domain import COUNT, NOT_NEGATIVE, POSITIVE, Real, Text, Whole
@@ -214,7 +215,7 @@ def _llama3(
     factor=float(factors.max()), low=1.0, high=4.0, context=8192
   )
   plain = theta ** -(np.arange(0, head_dim, 2, dtype=np.float32) / head_dim)
-  stretched, _ = scaling(plain, theta)
+  stretched, _ = scaling(jnp.asarray(plain), theta)
   if factors.shape != plain.shape or not np.allclose(
     plain / factors, stretched, rtol=1e-4
   ):

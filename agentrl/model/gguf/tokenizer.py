@@ -170,7 +170,7 @@ def _byte_level(header: file.Header, own: dict[str, Any]) -> Any:
     models.BPE(vocab=vocab, merges=merges, ignore_merges=pre in _WHOLE_WORDS)
   )
   pattern = PATTERNS[pre]
-  steps = [pre_tokenizers.ByteLevel(False, use_regex=not pattern)]
+  steps: list[Any] = [pre_tokenizers.ByteLevel(False, use_regex=not pattern)]
   if pattern:
     regex = tokenizers.Regex(pattern)
     steps.insert(0, pre_tokenizers.Split(regex, behavior='isolated'))
@@ -201,8 +201,8 @@ def _sentence_piece(header: file.Header, own: dict[str, Any]) -> Any:
       byte_fallback=True,
     )
   )
-  steps = [normalizers.Replace(' ', _SPACE)]
-  undo = [decoders.Replace(_SPACE, ' '), decoders.ByteFallback()]
+  steps: list[Any] = [normalizers.Replace(' ', _SPACE)]
+  undo: list[Any] = [decoders.Replace(_SPACE, ' '), decoders.ByteFallback()]
   undo.append(decoders.Fuse())
   if own.get('add_space_prefix', True):
     steps.insert(0, normalizers.Prepend(_SPACE))
