@@ -19,12 +19,11 @@ import importlib
 import inspect
 import operator
 import re
+import sys
 import textwrap
 import types
 from collections.abc import Iterator
 from typing import Any
-
-import numpy as np
 
 LOCAL = 'object:'
 _CONSTANTS = (type(None), bool, int, float, complex, str, bytes)
@@ -143,7 +142,7 @@ def _parts(x: Any) -> Iterator[Any]:
       yield from x
     case set() | frozenset():
       yield from sorted(x, key=repr)
-    case np.ndarray() if x.dtype != object:
+    case _ if _is_array(x) and x.dtype != object:
       yield from (str(x.dtype), str(x.shape))
       yield hashlib.sha256(x.tobytes()).hexdigest()
     case _:
@@ -211,8 +210,14 @@ def _attributes(x: Any) -> Iterator[Any]:
     yield from _reduced(x)
     return
   for name, value in sorted(held.items()):
-    if isinstance(value, (*kinds, np.ndarray, np.generic)):
+    if isinstance(value, kinds) or _is_array(value):
       yield from (name, value)
+
+
+def _is_array(x: Any) -> bool:
+  """True for arrays and numbers of numpy, which workers may not have."""
+  numpy = sys.modules.get('numpy')
+  return numpy is not None and isinstance(x, (numpy.ndarray, numpy.generic))
 
 
 def _reduced(x: Any) -> Iterator[Any]:

@@ -21,7 +21,7 @@ from agentrl.text import chat_format, chat_template
 from agentrl.types import Status
 from tests import smollm2
 
-pytestmark = smollm2.installed
+pytestmark = [pytest.mark.slow, smollm2.installed]
 LIMITS = host.EpisodeLimits(
   turns=4, message=200, observation=400, opening=400, context=4000
 )

