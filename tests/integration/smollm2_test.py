@@ -174,6 +174,7 @@ def rows_of(folder: pathlib.Path, phase: str) -> list[dict]:
   return [x for x in map(json.loads, lines) if x['phase'] == phase]
 
 
+@pytest.mark.nightly
 def test_it_is_trained_killed_resumed_and_exported(tmp_path):
   """An adapter on sums: two supervised steps, then three of GRPO."""
   folder, out = tmp_path / 'run', tmp_path / 'exported'
