@@ -97,7 +97,7 @@ def _last(used: Array) -> Array:
 
 
 def _rows_of_each(batch: Batch) -> int:
-  """Returns how many rows each trajectory has; 0: rows are not so many each."""
+  """Returns the rows per trajectory; 0 if trajectories differ in them."""
   counts = {len(x.seg) for x in (batch.rows, *batch.readings.values())}
   n, b = len(batch.rows.seg), len(batch.outcome)
   return 0 if n % b or len(counts) > 1 else n // b

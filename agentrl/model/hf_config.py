@@ -1,9 +1,9 @@
 """Hugging Face config.json as a DecoderConfig, by model family.
 
-Llama 3, Qwen2 and 2.5, Qwen3 dense and mixture-of-experts, Gemma 2 and 3
-(text). A family is data: the mapping of its fields, its fixed settings, and the
-fields that must have their usual value. Any other field is an error, so that
-nothing in a checkpoint is ignored silently.
+Llama 3, Mistral, Qwen2 and 2.5, Qwen3 dense and mixture-of-experts, Gemma 2 and
+3 (text). A family is data: the mapping of its fields, its fixed settings, and
+the fields that must have their usual value. Any other field is an error, so
+that nothing in a checkpoint is ignored silently.
 """
 
 import copy

@@ -161,7 +161,7 @@ class Policy:
     seed: int = 0,
     slots: int = SLOTS,
   ) -> list[Sample]:
-    """Samples n messages after each prompt: those of the first, then the next.
+    """Samples n messages after each prompt, in the order of the prompts.
 
     A message depends on the seed, its prompt, the parameters and how many
     messages before it have an equal prompt; not on the other prompts.

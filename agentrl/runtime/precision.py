@@ -13,7 +13,7 @@ AUTO = 'auto'
 
 
 def of_device(dtype: str) -> str:
-  """Returns the compute dtype; that of AUTO is the faster on this device.
+  """Returns the compute dtype; AUTO is the faster one on this device.
 
   bfloat16 on GPUs and TPUs. CPUs, with instructions for it or without, were not
   faster with a decoder of 135M parameters, and lose digits: float32.

@@ -60,7 +60,7 @@ _LARGEST = 62  # layers of Gemma 3's 27B, whose queries have another scale
 
 
 def config(header: gguf_file.Header) -> dict[str, Any]:
-  """Converts the settings of a GGUF file to those of a config.json.
+  """Converts the settings of a GGUF file to a config.json.
 
   Raises:
     ValueError: an architecture or setting is missing or not supported.

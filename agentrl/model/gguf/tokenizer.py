@@ -116,7 +116,7 @@ def _settings(header: file.Header) -> dict[str, Any]:
   for name in ('token_type', 'scores'):
     if len(own.get(name, own['tokens'])) != count:
       raise ValueError(
-        f'{header.path}: {prefix}{name} must have as many entries as tokens,'
+        f'{header.path}: {prefix}{name} must have one entry per token,'
         f' {count}, got {len(own[name])}'
       )
   for name in _SPECIALS:

@@ -81,7 +81,7 @@ def _check_function(spec: registry.MethodSpec, name: str) -> None:
 
 
 def _terms(names: Iterable[str]) -> list[str]:
-  """Returns the names of terms among those of what a component needs."""
+  """Returns the names of the terms in a component's needs."""
   return [x.removeprefix('term:') for x in names if x.startswith('term:')]
 
 
