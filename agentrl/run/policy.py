@@ -15,7 +15,7 @@ import numpy as np
 from agentrl import mesh
 from agentrl.configs.config import Config
 from agentrl.configs.sections import ModelConfig
-from agentrl.domain import COUNT, NOT_NEGATIVE, POSITIVE, SEED, Whole
+from agentrl.domain import COUNT, SEED, Path, Real, Whole
 from agentrl.model import policy as model_policy
 from agentrl.nn import transformer
 from agentrl.rollout import keys
@@ -32,6 +32,8 @@ Prompt = str | Sequence[Mapping[str, str]] | Sequence[int]
 SLOTS = 64  # messages sampled at a time, unless told otherwise
 _MULTIPLE = 64  # of tokens of a slot or a row: few sizes are compiled
 _ROWS = 16  # read at a time by `logp`
+# Below it logits divided by it overflow; 0 takes the likeliest instead.
+_TEMPERATURE = Real(0.01, 100)
 
 
 class Sample(NamedTuple):
@@ -84,6 +86,8 @@ class Policy:
 
   @params.setter
   def params(self, params: PyTree) -> None:
+    if (before := getattr(self, '_params', None)) is not None:
+      _check_shapes(before, params)
     self._params = params
     # None frees its copy and its cache.
     self._engine: tuple[Engine, PyTree] | None = None
@@ -100,6 +104,7 @@ class Policy:
         float32 of a checkpoint. Parameters are float32.
     Raises: ValueError, one sentence, if there is none.
     """
+    Path(empty=False).check('source', source)
     if workdir_lib.is_run(source):
       c = workdir_lib.read_config(source)
       words, shape, chat = pretrained.language(c)
@@ -175,7 +180,8 @@ class Policy:
     """
     for name, x in (('n', n), ('max_tokens', max_tokens), ('slots', slots)):
       COUNT.check(name, x)
-    NOT_NEGATIVE.check('temperature', temperature)
+    if temperature != 0:
+      _TEMPERATURE.check('temperature', temperature)
     SEED.check('seed', seed)
     contexts = [x for x in self._contexts(prompts) for _ in range(n)]
     for i, ids in enumerate(contexts):
@@ -215,7 +221,7 @@ class Policy:
       messages: token ids, or texts, which get no end of turn
     Raises: ValueError, one sentence, as `sample` and for empty messages.
     """
-    POSITIVE.check('temperature', temperature)
+    _TEMPERATURE.check('temperature', temperature)
     contexts = self._contexts(prompts)
     messages = _listed('messages', messages)
     if len(messages) != len(contexts):
@@ -355,6 +361,21 @@ class Policy:
       made.update_weights(params, 0)
       self._engine = made, params
     return made
+
+
+def _check_shapes(before: PyTree, params: PyTree) -> None:
+  """Raises ValueError, one sentence, for parameters of other shapes."""
+  shapes = lambda tree: {  # noqa: E731
+    jax.tree_util.keystr(path): np.shape(x)
+    for path, x in jax.tree_util.tree_leaves_with_path(tree)
+  }
+  was, now = shapes(before), shapes(params)
+  for name in {**was, **now}:
+    if was.get(name) != now.get(name):
+      raise ValueError(
+        f'params{name} must keep its shape {was.get(name, "(none)")}, got'
+        f' {now.get(name, "none")}'
+      )
 
 
 def _rounded(tokens: int, positions: int) -> int:

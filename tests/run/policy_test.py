@@ -209,6 +209,7 @@ def test_the_dtype_is_of_the_computation(checkpoint):
     (['up'], {'n': 1.5}, 'n 1.5'),
     (['up'], {'max_tokens': 0}, 'max_tokens 0'),
     (['up'], {'temperature': -1}, 'temperature -1'),
+    (['up'], {'temperature': 1e-30}, 'temperature 1e-30'),
     (['up'], {'seed': -1}, 'seed -1'),
     (['up'], {'slots': 0}, 'slots 0'),
   ],
@@ -239,8 +240,9 @@ def test_mistakes_of_scoring_are_one_sentence(policy):
     policy.logp([[1]], [[]])
   with errors.raises(ValueError, 'messages 1 2'):
     policy.logp([[1]], [[1], [2]])
-  with errors.raises(ValueError, 'temperature 0'):
-    policy.logp([[1]], [[1]], temperature=0)
+  for temperature in (0, 1e-30):
+    with errors.raises(ValueError, f'temperature {temperature}'):
+      policy.logp([[1]], [[1]], temperature=temperature)
 
 
 def test_a_policy_without_a_tokenizer_or_a_template_takes_no_text(
@@ -258,6 +260,19 @@ def test_a_policy_without_a_tokenizer_or_a_template_takes_no_text(
 def test_nothing_is_no_policy(tmp_path):
   with errors.raises(ValueError, str(tmp_path / 'nothing')):
     rl.Policy.load(str(tmp_path / 'nothing'))
+  for source in (None, '', 3):
+    with errors.raises(ValueError, 'source'):
+      rl.Policy.load(source)
+
+
+def test_parameters_of_other_shapes_are_refused(policy):
+  held = policy.params
+  name = next(iter(held))
+  cut = jax.tree.map(lambda x: x[:1], held)
+  for other in ({}, {**held, 'more': held[name]}, cut):
+    with errors.raises(ValueError, 'params'):
+      policy.params = other
+  assert policy.params is held
 
 
 def test_prompts_that_are_read_once_are_sampled_from(policy):
