@@ -100,3 +100,15 @@ def test_what_nothing_gives_is_named_with_the_section_that_could(
   registry.check(w)
   left = tuple(x for x in w.gives if x != missing)
   refused(w._replace(gives=left), f'{missing} {names}')
+
+
+def test_a_component_whose_hyper_parameter_could_give_it_is_named(
+  registry_of_test,
+):
+  @registry.register('rollout', gives=('reading:{reading}',))
+  def reread(*, reading: str = 'hinted'):
+    del reading
+
+  w = wiring('infopo:tiny')
+  left = tuple(x for x in w.gives if x != 'reading:nulled')
+  refused(w._replace(gives=left), 'reading:nulled c.rollout.kind reread')
