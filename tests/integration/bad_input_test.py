@@ -90,7 +90,10 @@ LINEAR = ('linear', 0, 1, 9)
       'schedule.hp.ppo.ppo.clip_low end 0',
     ),
     (
-      put('schedule.hp', {'minibatch': {'minibatches': {'n': LINEAR}}}),
+      put(
+        'schedule.hp',
+        {'minibatch': {'minibatches': {'n': ('linear', 1, 2, 9)}}},
+      ),
       'schedule.hp.minibatch.minibatches.n',
     ),
     (

@@ -17,6 +17,7 @@ from agentrl.learner import update
 from agentrl.log import descriptions, metrics, trajectories
 from agentrl.run import build, runner, weights
 from agentrl.run import workdir as workdir_lib
+from tests.integration.cut import after_row
 
 SMALL = {
   'data': 'data',
@@ -73,10 +74,6 @@ def _pairs(one, other):
   return zip(*leaves, strict=True)
 
 
-class KilledError(Exception):
-  pass
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
   ('method', 'arg'),
@@ -90,7 +87,7 @@ class KilledError(Exception):
     pytest.param(grpo, 'tiny,tasks=difficulty_band', marks=pytest.mark.nightly),
   ],
 )
-def test_stopped_between_checkpoints(method, arg, tmp_path, monkeypatch):
+def test_stopped_between_checkpoints(method, arg, tmp_path):
   """Stopped once a row beyond the last checkpoint has been written."""
   c = method.get_config(arg)
   c.update_from_flattened_dict(SMALL)
@@ -100,17 +97,8 @@ def test_stopped_between_checkpoints(method, arg, tmp_path, monkeypatch):
   c.curate, c.hp.curate = (), {}  # for which all groups are alike then
   whole, cut = str(tmp_path / 'whole'), str(tmp_path / 'cut')
   runner.run(c, whole)
-  write = metrics.MetricsWriter.write
-
-  def write_and_die(self, step, scalars, **where):
-    write(self, step, scalars, **where)
-    if step == 3:
-      raise KilledError
-
-  with monkeypatch.context() as patch:
-    patch.setattr(metrics.MetricsWriter, 'write', write_and_die)
-    with pytest.raises(KilledError):
-      runner.run(c, cut)
+  with after_row(3):
+    runner.run(c, cut)
   assert rows(cut)[-1]['step'] == 3
   runner.run(c, cut)
   assert_same_run(whole, cut, steps=4)

@@ -13,6 +13,7 @@ from agentrl.lab.sweep import grid
 from agentrl.log import metrics, trajectories
 from agentrl.run import config_file, runner, seed_axis
 from tests import errors
+from tests.integration.cut import after_row
 
 SMALL = {
   'steps': 3,
@@ -43,10 +44,6 @@ ROWS = [
 ]
 
 
-class KilledError(Exception):
-  pass
-
-
 def configs(method, data, changes=(), arg='tiny'):
   out = []
   for seed in SEEDS:
@@ -56,18 +53,6 @@ def configs(method, data, changes=(), arg='tiny'):
     c.loss = (*c.loss, 'entropy')  # moves it even if nothing is solved
     out.append(c)
   return out
-
-
-def cut_after(step, patch):
-  """Writing ends with a row beyond the last checkpoint."""
-  write = metrics.MetricsWriter.write
-
-  def write_and_die(self, at, scalars, **where):
-    write(self, at, scalars, **where)
-    if at == step:
-      raise KilledError
-
-  patch.setattr(metrics.MetricsWriter, 'write', write_and_die)
 
 
 def state_at(workdir, step):
@@ -138,14 +123,10 @@ def test_cut_off_and_one_begun_alone(
   alone, beside = folders(tmp_path)
   for c, workdir in zip(runs, alone, strict=True):
     runner.run(c, workdir)
-  for step, start in (
-    (3, lambda: runner.run(runs[1], beside[1])),
-    (5, lambda: runner.run_seeds(runs, beside)),
-  ):
-    with monkeypatch.context() as patch:
-      cut_after(step, patch)
-      with pytest.raises(KilledError):
-        start()
+  with after_row(3):
+    runner.run(runs[1], beside[1])
+  with after_row(5):
+    runner.run_seeds(runs, beside)
   runner.run_seeds(runs, beside)
   for one, other in zip(alone, beside, strict=True):
     assert_same(one, other, ROWS)

@@ -8,10 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl import mesh, types
+from agentrl import mesh
 from agentrl.model import microbatch, policy
 from agentrl.model.pieces import MicroBatch
 from agentrl.nn import transformer
+from tests.model.rows import make
 
 N, T = 4, 12
 
@@ -29,21 +30,10 @@ def shape(layers: int, windows=()) -> transformer.DecoderConfig:
   )
 
 
-def rows() -> types.Rows:
+def rows():
   r = np.random.default_rng(0)
-  ids = jnp.zeros((N, T), jnp.int32)
-  sampled = jnp.asarray(r.random((N, T)) < 0.5)
-  return types.Rows(
-    tokens=jnp.asarray(r.integers(0, 16, (N, T)), jnp.int32),
-    seg=ids,
-    traj=ids,
-    turn=ids,
-    span=ids.astype(jnp.int8),
-    sampled=sampled,
-    weight=sampled.astype(jnp.float32),
-    logp=ids.astype(jnp.float32),
-    version=ids,
-  )
+  sampled = r.random((N, T)) < 0.5
+  return make(r.integers(0, 16, (N, T)), sampled)
 
 
 def loss(out, rows, scale):
