@@ -104,8 +104,9 @@ def test_rows_left_out_fill_no_micro_batch():
     gone = jnp.sum(jnp.where(live, 0, jnp.abs(rows.logp) + jnp.abs(extras)))
     return params, (jnp.sum(rows.sampled), jnp.sum(live), gone)
 
+  run = jax.jit(microbatch.gradient, static_argnums=(0, 4))
   for fold in (False, True):
-    _, (_, (sampled, live, gone)) = microbatch.gradient(
+    _, (_, (sampled, live, gone)) = run(
       seen, jnp.zeros(()), batch, extras, MicroBatch(2, fold), keep
     )
     assert sampled == jnp.sum(batch.sampled[keep])
