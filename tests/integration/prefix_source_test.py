@@ -9,7 +9,8 @@ from agentrl.log import metrics
 from agentrl.run import runner
 from agentrl.types import Span
 from tests.integration.cut import after_row
-from tests.integration.resume_test import SMALL, assert_same_run
+from tests.integration.resume_test import SMALL
+from tests.integration.same import assert_same_run
 
 ENVS = {'frozen_lake': {'slip': True}, 'countdown': {}}
 

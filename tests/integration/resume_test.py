@@ -8,16 +8,13 @@ import subprocess
 import sys
 import time
 
-import jax
 import numpy as np
 import pytest
 
 from agentrl.configs import archer_replay, grpo, rorecomp, spear
-from agentrl.learner import update
-from agentrl.log import descriptions, metrics, trajectories
 from agentrl.run import build, runner, weights
-from agentrl.run import workdir as workdir_lib
 from tests.integration.cut import after_row
+from tests.integration.same import assert_same_run, pairs, rows
 
 SMALL = {
   'data': 'data',
@@ -35,43 +32,6 @@ SMALL = {
   'eval.episodes': 8,
   'checkpoint.every': 3,
 }
-
-
-def rows(workdir):
-  """What a run measured, without the clock."""
-  return [
-    {k: v for k, v in row.items() if not k.startswith('time/')}
-    for row in metrics.read(os.path.join(workdir, 'metrics.jsonl'))
-  ]
-
-
-def assert_same_run(one, other, *, steps):
-  """Equal rows, one for each step, and equal bits in every array."""
-  here, there = rows(one), rows(other)
-  assert [r['step'] for r in here if r['phase'] != 'eval'] == [
-    *range(1, steps + 1)
-  ]
-  np.testing.assert_equal(here, there)  # NaN where nothing was counted
-  names = {name for row in here for name in row} - {'step', 'phase', 'stage'}
-  assert [x for x in sorted(names) if not descriptions.describe(x)] == []
-  logs = [trajectories.Log(workdir) for workdir in (one, other)]
-  assert set(logs[0].heads['step']) - {0} == set(range(1, steps + 1))
-  assert list(logs[0]) == list(logs[1])
-  c = workdir_lib.read_config(one)
-  s = build.experiment(c)
-  (step, state), (_, twin) = (weights.load(c, s.shape, w) for w in (one, other))
-  assert step == steps
-  fresh = update.init(s.algorithm, jax.random.key(c.seed))
-  moved = [np.any(a != b) for a, b in _pairs(fresh.params, state.params)]
-  assert any(moved)  # else equal parameters say nothing
-  kept = [(x.params, x.opt, x.memory) for x in (state, twin)]
-  for a, b in _pairs(*kept):
-    np.testing.assert_array_equal(a, b)
-
-
-def _pairs(one, other):
-  leaves = (map(np.asarray, jax.tree.leaves(x)) for x in (one, other))
-  return zip(*leaves, strict=True)
 
 
 @pytest.mark.slow
@@ -122,7 +82,7 @@ def test_goes_on_on_another_mesh(tmp_path):
   s = build.experiment(c)
   states = [weights.load(c, s.shape, w) for w in (whole, cut)]
   assert [step for step, _ in states] == [4, 4]
-  for a, b in _pairs(*(state.params for _, state in states)):
+  for a, b in pairs(*(state.params for _, state in states)):
     np.testing.assert_allclose(a, b, atol=1e-5)
 
 

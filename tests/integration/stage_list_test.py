@@ -7,8 +7,9 @@ from agentrl.dataset import run_log, trajectory_store
 from agentrl.log import metrics
 from agentrl.run import runner
 from tests.integration.cut import after_row
-from tests.integration.resume_test import SMALL, assert_same_run
-from tests.integration.resume_test import rows as rows_of
+from tests.integration.resume_test import SMALL
+from tests.integration.same import assert_same_run
+from tests.integration.same import rows as rows_of
 
 STEPS = 10
 

@@ -10,10 +10,11 @@ import pytest
 
 from agentrl.configs import grpo, spear
 from agentrl.lab.sweep import grid
-from agentrl.log import metrics, trajectories
+from agentrl.log import trajectories
 from agentrl.run import config_file, runner, seed_axis
 from tests import errors
 from tests.integration.cut import after_row
+from tests.integration.same import assert_rows, rows
 
 SMALL = {
   'steps': 3,
@@ -65,17 +66,9 @@ def state_at(workdir, step):
 
 def assert_same(one, other, expected):
   """The rows of every step, evaluations too, and the last state."""
-  rows = [metrics.read(os.path.join(x, 'metrics.jsonl')) for x in (one, other)]
-  assert [(r['step'], r['phase']) for r in rows[0]] == expected
-  for a, b in zip(*rows, strict=True):
-    assert list(a) == list(b)
-    for name in a:
-      if isinstance(a[name], str):
-        assert a[name] == b[name]
-      elif not name.startswith('time/'):
-        np.testing.assert_allclose(
-          a[name], b[name], rtol=1e-4, atol=1e-5, err_msg=name
-        )
+  here, there = rows(one), rows(other)
+  assert [(r['step'], r['phase']) for r in here] == expected
+  assert_rows(here, there, rtol=1e-4, atol=1e-5)
   step = expected[-1][0]
   kept = [state_at(x, step) for x in (one, other)]
   assert kept[0].keys() == kept[1].keys()
@@ -99,8 +92,8 @@ def test_one_beside_another_is_what_it_is_alone(tmp_path):
   (_, alone), beside = folders(tmp_path)
   runner.run(runs[1], alone)
   runner.run_seeds(runs, beside)
-  rows = [(0, 'eval'), (1, 'rl'), (2, 'rl'), (2, 'eval')]
-  assert_same(alone, beside[1], rows)
+  want = [(0, 'eval'), (1, 'rl'), (2, 'rl'), (2, 'eval')]
+  assert_same(alone, beside[1], want)
   assert_apart(*beside, 2)
 
 
