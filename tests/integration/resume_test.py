@@ -17,7 +17,6 @@ from tests.integration.cut import after_row
 from tests.integration.same import assert_same_run, pairs, rows
 
 SMALL = {
-  'data': 'data',
   'steps': 8,
   'micro_batch': 24,
   'model.width': 16,

@@ -20,25 +20,11 @@ import time
 import pytest
 
 from tests.integration import same
+from tests.integration.resume_test import SMALL
 
 ROOT = pathlib.Path(__file__).parents[2]
 STEPS = 12
-TINY = (
-  '--config.steps=8',
-  '--config.micro_batch=24',
-  '--config.model.width=16',
-  '--config.model.layers=1',
-  '--config.rollout.batch=8',
-  '--config.rollout.slots=8',
-  '--config.rollout.max_turns=3',
-  '--config.sft.steps=4',
-  '--config.sft.batch=8',
-  '--config.env.train=16',
-  '--config.env.test=4',
-  '--config.eval.episodes=8',
-  '--config.eval.every=4',
-  '--config.checkpoint.every=3',
-)
+TINY = [f'--config.{k}={v}' for k, v in (SMALL | {'eval.every': 4}).items()]
 MOVED = ("--config.loss=('ppo','entropy')",)  # also where nothing is solved
 RUNS = {
   'grpo': ('configs/grpo.py:tiny', *TINY, *MOVED),

@@ -13,21 +13,14 @@ from agentrl.lab.sweep import grid
 from agentrl.log import trajectories
 from agentrl.run import config_file, runner, seed_axis
 from tests import errors
+from tests.integration import resume_test
 from tests.integration.cut import after_row
 from tests.integration.same import assert_rows, rows
 
-SMALL = {
+SMALL = resume_test.SMALL | {
   'steps': 3,
   'micro_batch': 8,
-  'model.width': 16,
-  'model.layers': 1,
-  'rollout.batch': 8,
-  'rollout.slots': 8,
-  'rollout.max_turns': 3,
   'sft.steps': 2,
-  'sft.batch': 8,
-  'env.train': 16,
-  'env.test': 4,
   'eval.episodes': 12,
   'eval.every': 2,
   'checkpoint.every': 2,
