@@ -23,10 +23,8 @@ from agentrl.env.worlds.countdown import Countdown
 from agentrl.env.worlds.shop.env import Shop
 from agentrl.learner import policy_gradient
 from agentrl.learner.algorithm import POLICY, Algorithm
-from agentrl.rollout import host, message_spans, pack
+from agentrl.rollout import host, message_spans
 from agentrl.rollout import record as record_lib
-from agentrl.rollout.scripted import ScriptedGenerator
-from agentrl.rollout.workers.pool import env_workers
 from agentrl.run.play import host_env
 from agentrl.service.base import Function
 from agentrl.signal.base import Context
@@ -34,6 +32,7 @@ from agentrl.task.base import make_attempts
 from agentrl.text import chat_format, chat_template, tokenizer
 from agentrl.types import Module, Outputs, RewardInputs, Span
 from tests import checkpoints
+from tests.rollout import hosted
 
 WORDS = tokenizer.Embedded()
 HISTORIES = {'full': ('full', 1), 'turn': ('turn', 1), 'window': ('turn', 3)}
@@ -95,23 +94,11 @@ def played(family, texts, tasks, *, c, history, talk=None):
     c.host.max_observation_tokens = 150
   limits = host_env.limits(c, system, talk)
   stage = host.HostEnvBundle(family, tasks, talk, limits, system)
-  script = {
-    b: [[*talk.words.encode(x), talk.words.eot] for x in own]
-    for b, own in enumerate(texts)
-  }
   task = np.arange(len(texts)) // GROUP
   made = make_attempts(task, GROUP, TURNS, 1.0)
-  with env_workers(family, 2, worker='thread') as them:
-    ended, counts = host.run_episodes(
-      stage,
-      ScriptedGenerator(script, talk.words.eot),
-      them,
-      made,
-      jax.random.key(0),
-    )
+  generator = hosted.scripted(talk.words, texts)
+  ended, counts = hosted.play(stage, generator, made, count=2, worker='thread')
   assert not [x for x in counts if x.startswith('fault')]
-  sizes = limits.turns, limits.width, limits.message
-  record = pack.record(ended, *sizes, family.columns)
 
   @jax.jit
   def laid(record):
@@ -122,7 +109,7 @@ def played(family, texts, tasks, *, c, history, talk=None):
     )
     return record_lib.batch(record, layout, made, 0)
 
-  return jax.device_get(laid(record))
+  return jax.device_get(laid(hosted.record(stage, ended)))
 
 
 @functools.cache

@@ -19,7 +19,7 @@ from tests.rollout.host_test import (
   MODULE,
   SHAPE,
   WORDS,
-  Own,
+  Outside,
   engine,
   inside,
   params,
@@ -262,7 +262,7 @@ def hosted(which):
   ]
   generator = engine(3, capacity=limits.context)
   generator.update_weights(params(), 0)
-  made = host_test.stage(Own(), tasks, limits)
+  made = host_test.stage(Outside(), tasks, limits)
   state = None
   if which == 'diverged':
     seen, _ = hosted('followed')

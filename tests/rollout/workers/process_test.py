@@ -50,8 +50,6 @@ def test_large_messages_pass():
     assert room.step(f'say {word}').result(rooms.WAIT).text == word
 
 
-
-
 @pytest.mark.parametrize(
   'how', ['close', 'end', 'die', 'killed', 'hang', 'stop']
 )
@@ -86,8 +84,6 @@ def test_nobody_is_left_who_has_left_the_group(how, marked):
     assert not marks.left(marked)
     assert rooms.begin(room)[1] == '1'
   assert not marks.left(marked)
-
-
 
 
 def test_nobody_survives_the_trainer(marked):
