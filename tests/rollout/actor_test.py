@@ -58,17 +58,21 @@ def test_scripted_messages_are_those_of_trajectory_and_turn():
 
 
 def test_a_sampled_message_ends_with_its_end_of_turn_or_is_full():
-  message = say()(prompt())
-  assert message.length[2] == 0
-  for i in range(2):
-    n = int(message.length[i])
-    ids = np.asarray(message.tokens[i])
-    assert 1 <= n <= M
-    assert n == M or ids[n - 1] == EOT
-    assert EOT not in ids[: n - 1]
-    assert not ids[n:].any()
-    assert (np.asarray(message.logp[i, :n]) < 0).all()
-    assert message.entropy[i] > 0
+  run, ends = say(), []
+  for seed in range(8):
+    message = jax.device_get(run(prompt(seed=seed)))
+    assert message.length[2] == 0
+    for i in range(2):
+      n, ids = message.length[i], message.tokens[i]
+      ends.append(ids[n - 1] == EOT)
+      assert 1 <= n <= M
+      assert n == M or ends[-1]
+      assert EOT not in ids[: n - 1]
+      assert not ids[n:].any()
+      assert (message.logp[i, :n] < 0).all()
+      assert not message.logp[i, n:].any()
+      assert message.entropy[i] > 0
+  assert 2 < sum(ends) < 14
 
 
 def test_given_turns_take_the_place_of_what_is_drawn():
