@@ -1,5 +1,6 @@
 """Requests over loopback: who may ask, retries, streams, clients that leave."""
 
+import contextlib
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -86,25 +87,27 @@ def test_a_retry_gets_the_same_and_a_repeat_is_a_branch():
   assert [t.first for t in session.graph.turns()] == [True, True]
 
 
-def test_a_client_that_leaves_takes_its_call_back():
-  generator = Stub(held=True)
-  with opened(generator) as (_, client, session):
-    connection = client.connect()
-    head = {'Authorization': f'Bearer {client.key}'}
-    body = json.dumps({'messages': [user('x')]})
-    connection.request('POST', f'{client.at.path}/{CHAT}', body, head)
-    until(lambda: generator.asked)
-    connection.sock.close()
-    connection.close()
+@pytest.mark.parametrize('stream', [False, True])
+def test_a_client_that_leaves_takes_its_call_back(stream):
+  generator, limits = Stub(held=True), GatewayLimits(headers=0.02, alive=0.02)
+  with opened(generator, limits=limits) as (_, client, session):
+    body = {'messages': [user('x')], 'stream': stream}
+    with contextlib.closing(client.connect()) as connection:
+      head = {'Authorization': f'Bearer {client.key}'}
+      path = f'{client.at.path}/{CHAT}'
+      connection.request('POST', path, json.dumps(body), head)
+      until(lambda: generator.asked)
+      if stream:
+        with connection.getresponse() as response:
+          assert response.readline() == b': alive\n'
     until(lambda: session.counts['cancelled'] == 1)
     assert generator.futures[0].cancelled()
     assert not session.graph.calls
     generator.go.set()
     client.chat([user('x')])
   # As if the first had not been: the same key.
-  assert (
-    generator.asked[0][1].key.tolist() == generator.asked[1][1].key.tolist()
-  )
+  one, two = (how.key.tolist() for _, how in generator.asked)
+  assert one == two
 
 
 def test_a_stream_is_kept_alive_and_says_all_at_once():
@@ -123,22 +126,6 @@ def test_a_stream_is_kept_alive_and_says_all_at_once():
   deltas = [c['choices'][0]['delta'] for c in chunks if c['choices']]
   assert ''.join(x.get('content', '') for x in deltas) == 'up and down'
   assert chunks[-1]['usage']['completion_tokens'] > 0
-
-
-def test_a_stream_that_is_left_is_cancelled():
-  generator = Stub(held=True)
-  limits = GatewayLimits(headers=0.02, alive=0.02)
-  with opened(generator, limits=limits) as (_, client, session):
-    connection = client.connect()
-    head = {'Authorization': f'Bearer {client.key}'}
-    body = json.dumps({'messages': [user('x')], 'stream': True})
-    connection.request('POST', f'{client.at.path}/{CHAT}', body, head)
-    response = connection.getresponse()
-    assert response.readline() == b': alive\n'
-    response.close()
-    connection.close()
-    until(lambda: session.counts['cancelled'] == 1)
-    generator.go.set()
 
 
 def test_a_generator_that_fails_is_an_error_of_the_server():

@@ -168,15 +168,6 @@ def test_families_say_what_slots_say(kinds, idle, group, found, monkeypatch):
   np.testing.assert_allclose(got.entropy, want.entropy, atol=1e-12, rtol=0)
 
 
-@pytest.mark.slow
-def test_families_say_what_slots_say_in_float32(monkeypatch):
-  monkeypatch.setattr(actor, 'HELD_ONCE', 1)
-  params = decoders.random_parameters(SHAPE)
-  want, got = (program(SHAPE, g)(params, heard(MIXED)) for g in (1, GROUP))
-  np.testing.assert_array_equal(got.tokens, want.tokens)
-  np.testing.assert_allclose(got.logp, want.logp, atol=1e-5, rtol=0)
-
-
 def test_seeds_side_by_side_run_one_of_the_ways(monkeypatch):
   """Families only where those of every seed are found; never both ways."""
   monkeypatch.setattr(actor, 'HELD_ONCE', 1)

@@ -36,14 +36,9 @@ from tests.rollout.workers import naughty
 
 marked = marks.marked  # a fixture
 WORDS = tokenizer.Embedded()
+VOCAB = WORDS.vocab_size
 SHAPE = transformer.DecoderConfig(
-  vocab=WORDS.vocab_size,
-  width=16,
-  layers=1,
-  heads=2,
-  kv_heads=2,
-  head_dim=8,
-  mlp=32,
+  vocab=VOCAB, width=16, layers=1, heads=2, kv_heads=2, head_dim=8, mlp=32
 )
 MODULE = policy.module(SHAPE)
 LIMITS = host.EpisodeLimits(

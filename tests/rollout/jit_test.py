@@ -21,14 +21,9 @@ from tests import errors
 from tests.env.jit import tasks as jit_tasks
 
 WORDS = tokenizer.Embedded()
+VOCAB = WORDS.vocab_size
 SHAPE = transformer.DecoderConfig(
-  vocab=WORDS.vocab_size,
-  width=32,
-  layers=1,
-  heads=4,
-  kv_heads=2,
-  head_dim=8,
-  mlp=48,
+  vocab=VOCAB, width=32, layers=1, heads=4, kv_heads=2, head_dim=8, mlp=48
 )
 MODULE = policy.module(SHAPE)
 
