@@ -119,9 +119,13 @@ def test_resampling_on_correct_is_the_half_that_curating_keeps():
 )
 def test_what_is_resampled_must_divide_the_attempts(name, field):
   f = registry.bind('collect', name, {field: 3})
-  batch = make_batch(make_record(CASES['enough']), attempts(), 'turn')
+
+  def collect(record):
+    batch = make_batch(record, attempts(), 'turn')
+    return f(inputs(lambda *_: batch, attempts()))
+
   with errors.raises(ValueError, f'{field} 3 16'):
-    f(inputs(lambda *_: batch, attempts()))
+    jax.eval_shape(collect, make_record(CASES['enough']))
 
 
 @pytest.mark.slow
