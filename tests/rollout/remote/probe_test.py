@@ -49,7 +49,7 @@ def test_a_faithful_server(tmp_path, kind, adapter, temperature):
     ('tokenises', 'tokens 3 2'),
     ('silent', 'report tokens'),
     ('no version', 'report version'),
-    ('old version', 'weights 1 0'),
+    ('old version', 'use weights 1 0'),
     ('old weights', 'another model'),
     ('other weights', 'another model'),
     ('opposite', 'another model'),
