@@ -477,45 +477,9 @@ def test_stopping_ends_all_sessions():
   attempts = make_attempts(np.zeros(8, int), 8, 5, 1.0)
   generator = engine(3)
   generator.update_weights(params(), 0)
-  with env_workers(made.family, 4) as them, pytest.raises(Enough):
-    host.run_episodes(
-      made, generator, them, attempts, jax.random.key(0), stopping=stopping
-    )
+  with pytest.raises(Enough):
+    hosted.play(made, generator, attempts, stopping=stopping)
   assert not generator.busy
-
-
-@pytest.mark.slow
-def test_tools_are_heard_word_for_word():
-  """Calls, one that cannot be read, talk, and an answer."""
-  family = countdown.Countdown(numbers=2)
-  (one,) = family.tasks('train', 1, 0)
-  said = [
-    '<calculator>7*6</calculator><calculator>1/0</calculator>',
-    '<calculator>',
-    'well',
-    *one.demonstration,
-  ]
-  limits = dataclasses.replace(
-    LIMITS, message=72, observation=220, context=1500
-  )
-  record, counts = scripted([said], limits, family, tasks=[one.task])
-  assert counts == {'cut': 0}
-  assert record.status[0] == Status.SOLVED
-  world = family.env()
-  heard = [world.reset(one.task, 0)]
-  replies = [world.step(message) for message in said]
-  heard += [reply.text for reply in replies[:-1]]
-  row = []
-  for text, message in zip(heard, said, strict=True):
-    line = text if text.endswith('\n') else f'{text}\n'
-    row += [*WORDS.encode(line), *WORDS.encode(message), WORDS.eot]
-  rows, _ = relearned(record, 1500)
-  there = np.asarray(rows.seg[0]) >= 0
-  assert np.asarray(rows.tokens[0])[there].tolist() == row
-  for name in ('calls', 'faults', 'fault_malformed'):
-    told = [reply.info[name] for reply in replies]
-    assert record.columns[name][0].tolist() == told
-  assert record.action[0].tolist() == [-1 if r.invalid else 0 for r in replies]
 
 
 @pytest.mark.slow

@@ -16,11 +16,11 @@ def scripted(words, texts):
   return ScriptedGenerator(script, words.eot)
 
 
-def play(stage, generator, attempts, *, count=4, key=0, worker=None):
+def play(stage, generator, attempts, *, count=4, key=0, worker=None, **how):
   """-> episodes, counts."""
   with env_workers(stage.family, count, worker=worker) as workers:
     return host.run_episodes(
-      stage, generator, workers, attempts, jax.random.key(key)
+      stage, generator, workers, attempts, jax.random.key(key), **how
     )
 
 
