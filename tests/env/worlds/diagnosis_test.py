@@ -178,22 +178,6 @@ def test_values_follow_from_each_other(seed, patience, data):
   assert plan.value(known, 3) == plan.value(known, 99)  # all that can be asked
 
 
-def test_what_costs_more_is_worth_less():
-  table = table_of(3, diseases=4, symptoms=4, tests=2)
-  (complaint,) = table.flags
-  low = DiagnosisPlan(table, complaint, Charges(0.02, 0.05, 0.5), 3)
-  start = {complaint: YES}
-  for charges in (
-    Charges(0.05, 0.05, 0.5),
-    Charges(0.02, 0.1, 0.5),
-    Charges(0.02, 0.05, 1.0),
-  ):
-    high = DiagnosisPlan(table, complaint, charges, 3)
-    assert high.value(start, 3) <= low.value(start, 3) + 1e-12
-  free = DiagnosisPlan(table, complaint, FREE, 3)
-  assert free.value(start, 3) > low.value(start, 3)
-
-
 def test_a_mandatory_question_is_open_until_it_is_answered():
   table = table_of(5)
   ((complaint, mandatory),) = table.flags.items()

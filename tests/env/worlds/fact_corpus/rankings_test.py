@@ -69,19 +69,16 @@ def test_dense_is_the_same_whatever_python_hashes():
     f'd=Dense({TEXTS!r});'
     'print(json.dumps([d.best(q, 5) for q in ("bako home", "nal", "rif teb")]))'
   )
-  out = {
-    subprocess.run(
-      [sys.executable, '-c', code],
-      env={**os.environ, 'PYTHONHASHSEED': seed, 'JAX_PLATFORMS': 'cpu'},
-      capture_output=True,
-      text=True,
-      check=True,
-    ).stdout
-    for seed in ('0', '7')
-  }
+  done = subprocess.run(
+    [sys.executable, '-c', code],
+    env={**os.environ, 'PYTHONHASHSEED': '7'},
+    capture_output=True,
+    text=True,
+    check=True,
+  )
   dense = Dense(TEXTS)
   here = [dense.best(q, 5) for q in ('bako home', 'nal', 'rif teb')]
-  assert [json.loads(x) for x in out] == [here]
+  assert json.loads(done.stdout) == here
 
 
 def test_graph_is_pagerank_over_texts_and_terms():
