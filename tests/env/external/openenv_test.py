@@ -2,18 +2,15 @@
 
 import pytest
 
-from agentrl.configs import grpo
 from agentrl.env import splits
 from agentrl.env.external import openenv
 from agentrl.env.external.openenv import OpenEnv
 from agentrl.env.external.openenv_client import Observation
 from agentrl.rollout.workers import pool
 from agentrl.rollout.workers.replies import EnvError
-from agentrl.run.play import host_env
 from agentrl.runtime import install
-from agentrl.text import tokenizer
 from tests import errors
-from tests.env.external import openenv_server
+from tests.env.external import configured, openenv_server
 
 pytest.importorskip('websockets', reason=install.command('host'))
 WAIT = 60
@@ -99,17 +96,8 @@ def test_fields():
     shown('c', a='x')
 
 
-@pytest.mark.parametrize(
-  ('env', 'words'),
-  [
-    ({}, 'env.address'),
-    ({'address': 'http://127.0.0.1:1'}, 'env.address'),
-    ({'address': 'http://127.0.0.1:1', 'settings': '1'}, 'env.settings'),
-  ],
-)
-def test_mistakes_come_before_anything_is_made(env, words):
-  c = grpo.get_config('tiny,env=openenv')
-  c.env.update(env)
-  with errors.raises(ValueError, words) as error:
-    host_env.sized(c, tokenizer.Embedded(), None)
-  assert '\n' not in str(error.value)
+def test_mistakes_come_before_anything_is_made():
+  nobody = 'http://127.0.0.1:1'
+  configured.refuses('openenv', 'env.address')
+  configured.refuses('openenv', 'env.address', address=nobody)
+  configured.refuses('openenv', 'env.settings', address=nobody, settings='1')
