@@ -11,6 +11,8 @@ import pytest
 from agentrl.env import base, splits
 from agentrl.env.worlds import consultation, hidden_slots, interview
 from agentrl.runtime import install
+from agentrl.service.base import ServiceFault
+from agentrl.text.message import Message
 from tests import errors
 from tests.env.promises import play, replies
 
@@ -258,3 +260,5 @@ def test_who_asks_a_user_is_not_played_without_one(name):
   assert base.needs(family) == ('user',)
   with errors.raises(ValueError, 'base.with_services'):
     family.env()
+  with pytest.raises(ServiceFault):  # the user was told nothing
+    USERS[name]([Message('user', 'size?')], seed=0)

@@ -107,9 +107,11 @@ class Promises:
   """Laws that the test class of a family inherits.
 
   cases: the family in its settings, all of one name
+  refused: bad settings, and what the refusal names
   """
 
   cases: tuple[Case, ...] = ()
+  refused: tuple[tuple[Mapping, str], ...] = ()
 
   def pytest_generate_tests(self, metafunc):
     if 'case' in metafunc.fixturenames:
@@ -155,6 +157,10 @@ class Promises:
           made, **{field.name: not base.settings(type(made))[field.name]}
         )
         assert other.name() != made.name()
+
+  def test_bad_settings_are_one_sentence(self):
+    for fields, words in self.refused:
+      check_refusal(self.cases[0].name, fields, words)
 
   def test_a_missing_package_says_how_to_get_it(self, any_case, monkeypatch):
     hidden = importlib.util.find_spec(any_case.package) is not None

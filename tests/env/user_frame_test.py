@@ -11,9 +11,6 @@ from agentrl.env import base, user_frame
 from agentrl.env.base import Step
 from agentrl.env.user_frame import LOST, SILENT, UserEnv
 from agentrl.env.worlds import consultation, hidden_slots
-from agentrl.env.worlds.hidden_slots import HiddenSlots
-from agentrl.rollout.workers.replies import EnvError, InProcessEnv
-from agentrl.service.base import ServiceFault
 from agentrl.text import tokenizer
 from agentrl.text.message import Message
 
@@ -222,27 +219,6 @@ def test_progress_adds_up(messages, silent, patience):
     if step.done:
       break
   assert total == pytest.approx(step.reward - start)
-
-
-def test_a_user_that_fails_costs_its_trajectory_alone():
-  failing = [True]
-
-  def user(messages, *, seed):
-    if failing[0]:
-      raise ServiceFault('the line is dead')
-    return hidden_slots.scripted(messages, seed=seed)
-
-  family = HiddenSlots(refusal=0.0)
-  served = base.with_services(family, {'user': user})
-  (task,) = family.tasks('train', 1, 0)
-  env = InProcessEnv(served, 1000)
-  env.reset(task.task, 0)
-  with pytest.raises(EnvError) as error:
-    env.step(task.demonstration[0])
-  assert error.value.kind == 'exception'
-  failing[0] = False
-  env.reset(task.task, 0)
-  assert [env.step(m) for m in task.demonstration][-1].score == 1
 
 
 def test_demonstrations_are_those_that_solve():

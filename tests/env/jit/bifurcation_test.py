@@ -35,29 +35,25 @@ def start(env, decisive=1, right=RIGHT, filler=(0, 25)):
   return state, base.render_text(env, obs)
 
 
-def test_the_right_choice_wins_at_the_end():
+@pytest.mark.parametrize(
+  ('actions', 'mark', 'won', 'facts'),
+  [
+    ([UP, RIGHT, LEFT, LEFT], '+', 1, (0, 0.75, 1)),
+    ([RIGHT, UP, RIGHT, RIGHT], '!', 0, (-1, -0.25, 1)),
+  ],
+)
+def test_the_decisive_choice_wins_or_loses_at_the_end(
+  actions, mark, won, facts
+):
   env = Bifurcation(length=3, filler=2)
   state, text = start(env)
   assert text == '0-az\n'
-  state, texts, rewards, dones, info = jit_tasks.walk(
-    env, state, [UP, RIGHT, LEFT, LEFT]
-  )
-  assert texts == ('1Raz\n', '2+az\n', '3+az\n', '3+az\n')
-  assert rewards == (0, 0, 1, 0)
+  state, texts, rewards, dones, info = jit_tasks.walk(env, state, actions)
+  assert texts == ('1Raz\n', f'2{mark}az\n', *[f'3{mark}az\n'] * 2)
+  assert rewards == (0, 0, won, 0)
   assert dones == (False, False, True, True)
-  assert env.score(state) == 1
-  assert info == ((0, 0, 0), (0, 0.75, 1), (0, 0, 0), (0, 0, 0))
-
-
-def test_any_other_choice_loses_whatever_follows():
-  env = Bifurcation(length=3, filler=2)
-  state, texts, rewards, _, info = jit_tasks.walk(
-    env, start(env)[0], [RIGHT, UP, RIGHT, RIGHT]
-  )
-  assert texts == ('1Raz\n', '2!az\n', '3!az\n', '3!az\n')
-  assert rewards == (0, 0, 0, 0)
-  assert env.score(state) == 0
-  assert info == ((0, 0, 0), (-1, -0.25, 1), (0, 0, 0), (0, 0, 0))
+  assert env.score(state) == won
+  assert info == ((0, 0, 0), facts, (0, 0, 0), (0, 0, 0))
 
 
 def test_a_message_that_was_not_understood_costs_and_loses():

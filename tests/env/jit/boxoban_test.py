@@ -156,14 +156,8 @@ def test_name_follows_the_content_not_the_place(tmp_path):
       '; 0\n#####\n#@$.#\n#####\n\n; 1\n#####\n#@x.#\n#####\n',
       'levels.txt 1 8 x',
     ),
-    (
-      '#####\n#@$.#\n#####\n\n#####\n# $.#\n#####\n',
-      'levels.txt 1 5',
-    ),
-    (
-      '; 3\n#####\n\n#@$.#\n#####\n',
-      '3 2',
-    ),
+    ('#####\n#@$.#\n#####\n\n#####\n# $.#\n#####\n', 'levels.txt 1 5'),
+    ('; 3\n#####\n\n#@$.#\n#####\n', '3 2'),
   ],
   ids=['empty', 'only a header', 'symbol', 'no header', 'gap'],
 )

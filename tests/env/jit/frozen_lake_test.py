@@ -32,30 +32,19 @@ def plain_next(shape, cell, action):
   return row * shape[1] + column
 
 
-def test_to_the_goal_and_no_further():
-  env, state = lake('S_ HG')
-  state, texts, rewards, dones, _ = jit_tasks.walk(
-    env, state, [RIGHT, DOWN, LEFT, -1]
-  )
-  assert texts == ('SP\nHG\n', 'S_\nH*\n', 'S_\nH*\n', 'S_\nH*\n')
-  assert rewards == (0, 1, 0, 0)
-  assert dones == (False, True, True, True)
-  assert env.score(state) == 1
+def test_what_is_shown_and_paid_at_the_goal_and_in_a_hole():
+  env, start = lake('S_ HG', turn_reward=-0.5)
+  for actions, texts, rewards, score in (
+    ([RIGHT, DOWN, LEFT], ('SP\nHG\n', *['S_\nH*\n'] * 2), (-0.5, 0.5, 0), 1),
+    ([DOWN, RIGHT], ('S_\nXG\n', 'S_\nXG\n'), (-0.5, 0), 0),
+  ):
+    state, *seen, dones, _ = jit_tasks.walk(env, start, actions)
+    assert seen == [texts, rewards]
+    assert dones[-2:] == (True, True)
+    assert env.score(state) == score
 
 
-def test_into_a_hole():
-  env, state = lake('S_ HG', turn_reward=-0.5)
-  state, texts, rewards, dones, _ = jit_tasks.walk(env, state, [DOWN, RIGHT])
-  assert texts == ('S_\nXG\n', 'S_\nXG\n')
-  assert rewards == (-0.5, 0)
-  assert dones == (True, True)
-  assert env.score(state) == 0
-
-
-@pytest.mark.parametrize(
-  ('action', 'intended'),
-  [(LEFT, 1 / 3), (UP, 0.7)],
-)
+@pytest.mark.parametrize(('action', 'intended'), [(LEFT, 1 / 3), (UP, 0.7)])
 def test_slips_are_as_likely_as_the_rules_say(action, intended):
   env, state = lake('___ _S_ __G', intended)
   state = state.replace(player=jnp.int32(4))

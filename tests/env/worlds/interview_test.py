@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from agentrl.env import base
 from agentrl.env.worlds.interview import Interview, halves, truthful
-from agentrl.service.base import ServiceFault
 from agentrl.text.message import Message
 from tests import errors
 from tests.env.promises import refuses
@@ -104,11 +103,6 @@ def test_a_family_that_asks_says_so():
   plain = base.find('countdown')()
   assert base.needs(plain) == ()
   assert base.with_services(plain, {}) is plain
-
-
-def test_a_user_that_was_told_nothing_is_a_fault():
-  with pytest.raises(ServiceFault):
-    truthful([Message('user', '8?')], seed=0)
 
 
 def test_bad_settings():

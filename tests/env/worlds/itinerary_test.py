@@ -96,11 +96,7 @@ def test_what_it_says():
 def test_a_plan_may_be_tried_again():
   env = Itinerary(tries=3).env()
   first, lost, last = replies(env, TASK, ['B A D', 'A C', 'D C A.'])
-  assert (first.text, first.done, first.score) == (
-    'broken: reach',
-    False,
-    0,
-  )
+  assert (first.text, first.done, first.score) == ('broken: reach', False, 0)
   assert first.info == {
     **{'distinct': 1, 'budget': 1, 'kinds': 1, 'reach': 0},
     **{'pass_rate': 0.75, 'mistake': 1, 'progress': 0.75},

@@ -6,10 +6,7 @@ import re
 import pytest
 
 from agentrl.env import splits, tool_env
-from agentrl.env.worlds.math_python import (
-  TEMPLATES,
-  MathPython,
-)
+from agentrl.env.worlds.math_python import TEMPLATES, MathPython
 from agentrl.text import grading
 from tests import errors
 from tests.env.promises import refuses

@@ -68,26 +68,6 @@ def test_the_expert_is_optimal_without_instructions(boredom):
     assert family.expert_value(task) == pytest.approx(max(values))
 
 
-def test_foresight_of_an_instruction_is_worth_little():
-  """The optimum that knows when it comes, by dynamic programming."""
-  family = Recommendation(turns=3, instructions=1.0)
-  for task, _, _ in family.tasks('train', 4, 1):
-
-    def best(items, task=task):
-      session = family.start(task)
-      for item in items:
-        session.show(item)
-      if session.turn == family.turns:
-        return 0.0
-      stays = 1 - family.leave * (1 - session.chances)
-      top = np.argsort(-session.chances)[:6]  # of 16, for speed
-      return max(stays[i] * (1 + best((*items, i))) for i in top)
-
-    optimum = best(()) / 3
-    assert family.expert_value(task) <= optimum + 1e-12
-    assert family.expert_value(task) >= optimum - 0.05
-
-
 def test_demonstrations_have_the_value_of_the_expert_in_the_mean(solved):
   family = Recommendation()
   scores, values = [], []

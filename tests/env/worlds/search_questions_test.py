@@ -114,12 +114,10 @@ def test_answers_and_their_f1(files):
   assert env.reset(task, 0) == '?'
   assert 'The Sarn is' in env.step('<search>olund</search>').text
   for answer, score, f1 in (
-    ('the SARN.', 1, 1),
     ('river S', 1, 1),
     ('S river', 0, 1),
     ('Sarn river', 0, 2 / 3),
     ('Olund', 0, 0),
-    ('', 0, 0),
   ):
     env.reset(task, 0)
     reply = env.step(tool_env.answer_message(answer))

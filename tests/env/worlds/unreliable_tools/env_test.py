@@ -318,3 +318,5 @@ def test_bad_settings():
     demonstrate=('all',),
     format=('xml',),
   )
+  with errors.raises(ValueError, 'small 9 base table'):
+    UnreliableTools(base='table', small=9)
