@@ -192,13 +192,14 @@ def test_the_user_does_not_hear_thoughts():
   seen = []
 
   def user(messages, *, seed):
-    seen.append(messages[-1].content)
+    seen.append([x.content for x in messages[1:]])
     return 'x'
 
   env = env_of(user)
-  env.reset({}, 0)
-  env.step('<think>Is the day fri?</think>\nsize?')
-  assert seen == ['size?']
+  for _ in range(2):  # nor what was said in the last task
+    env.reset({}, 0)
+    env.step('<think>Is the day fri?</think>\nsize?')
+  assert seen == [['size?'], ['size?']]
 
 
 @settings(max_examples=100, deadline=None)

@@ -103,10 +103,11 @@ def test_key_sees_every_difference():
     key('######', '# @$.#', '#  # #', '######'),  # player
     key('######', '#@$ .#', '#  # #', '######'),  # box
     key('######', '#@ $ #', '#  #.#', '######'),  # target
+    key('######', '#@ .$#', '#  # #', '######'),  # both
     key('######', '#@ $.#', '#    #', '######'),  # wall
     key('######', '#+ $.#', '#  # #', '######'),  # more targets
   }
-  assert len(keys) == 6
+  assert len(keys) == 7
 
 
 def test_all_free_cells_are_one_room():

@@ -315,7 +315,7 @@ def test_the_value_is_that_of_the_best_rule(values, refusal, cost):
 def test_the_expert_earns_the_value_on_average():
   family = HiddenSlots(refusal=0.4, revision=0.3, patience=3)
   env, off = env_of(family), []
-  for task, *_ in family.tasks('train', 1500, 1):
+  for task, *_ in family.tasks('train', 700, 1):
     env.reset(task, 0)
     earned, done = 0.0, False
     while not done:
@@ -331,7 +331,7 @@ def test_splits_share_no_request():
   requests = {
     split: {
       task_sampling.key({x: task[x] for x in ('wants', 'hidden')})
-      for task, *_ in family.tasks(split, 300, 0)
+      for task, *_ in family.tasks(split, 150, 0)
     }
     for split in splits.SPLITS
   }

@@ -29,7 +29,7 @@ def sigmoid(x):
 
 @pytest.fixture(scope='module')
 def solved():
-  return list(Recommendation().tasks('train', 120, 3))
+  return list(Recommendation().tasks('train', 60, 3))
 
 
 def test_chances_by_hand():
@@ -80,12 +80,12 @@ def test_demonstrations_have_the_value_of_the_expert_in_the_mean(solved):
       values.append(family.expert_value(task))
   error = np.std(np.subtract(scores, values)) / math.sqrt(len(scores))
   assert np.mean(scores) == pytest.approx(np.mean(values), abs=4 * error)
-  assert error < 0.02
+  assert error < 0.03
 
 
 def test_progress_adds_up_to_what_was_gained_over_the_expected(solved):
   family, rng = Recommendation(), np.random.default_rng(0)
-  for seed, (task, _, _) in enumerate(solved[:60]):
+  for seed, (task, _, _) in enumerate(solved):
     items = [' '.join(ITEMS[rng.integers(len(ITEMS))]) for _ in range(6)]
     items[seed % 6] = 'what?' if seed % 3 else items[seed % 6]
     steps = replies(family.env(), task, items, seed)
@@ -104,12 +104,12 @@ def test_progress_adds_up_to_what_was_gained_over_the_expected(solved):
 def test_clicks_and_leaves_have_their_chances():
   family = Recommendation(leave=0.4)
   clicked, left = [], []
-  for seed in range(4000):
+  for seed in range(2000):
     (reply,) = replies(family.env(), TASK, ['blue mug'], seed)
     clicked.append(reply.info['clicked'])
     left.append(reply.info['left'])
   chance = sigmoid(1.5)
-  assert np.mean(clicked) == pytest.approx(chance, abs=0.03)
+  assert np.mean(clicked) == pytest.approx(chance, abs=0.04)
   assert np.mean(left) == pytest.approx(0.4 * (1 - chance), abs=0.03)
   assert reply.info['regret'] == pytest.approx(sigmoid(3) - chance)
 
