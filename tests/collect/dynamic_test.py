@@ -8,9 +8,18 @@ import pytest
 from agentrl import registry
 from agentrl.advantage import chain
 from agentrl.collect import dynamic
-from agentrl.task.base import make_attempts
 from tests import batches, errors
-from tests.collect import made_up_records
+from tests.collect.made_up_records import (
+  CASES,
+  B,
+  G,
+  K,
+  attempts,
+  inputs,
+  make_batch,
+  make_record,
+  score,
+)
 
 KEPT = {'enough': (1, 3), 'too_few': (3, 0)}
 HISTORY = ('turn', 'full')
@@ -19,12 +28,6 @@ HISTORY = ('turn', 'full')
 @pytest.fixture(scope='module')
 def kept():
   """Every case and layout, compiled once for each layout."""
-  attempts = make_attempts(
-    np.repeat(np.arange(4) + 5, made_up_records.G),
-    made_up_records.G,
-    made_up_records.K,
-    1.0,
-  )
   f = registry.bind('collect', 'dynamic_sampling', {'times': 2})
   out = {}
   for history in HISTORY:
@@ -32,53 +35,36 @@ def kept():
     @jax.jit
     def collect(record, attempts, history=history):
       def sample(attempts, key):
-        return made_up_records.make_batch(record, attempts, history)
+        return make_batch(record, attempts, history)
 
-      return f(made_up_records.inputs(sample, attempts))
+      return f(inputs(sample, attempts))
 
-    for case, outcome in made_up_records.CASES.items():
-      out[case, history] = jax.device_get(
-        collect(made_up_records.make_record(outcome), attempts)
-      )
-  return attempts, out
+    for case, outcome in CASES.items():
+      made = collect(make_record(outcome), attempts())
+      out[case, history] = jax.device_get(made)
+  return out
 
 
 @pytest.mark.parametrize('history', HISTORY)
-@pytest.mark.parametrize('case', made_up_records.CASES)
+@pytest.mark.parametrize('case', CASES)
 def test_dynamic_sampling_is_the_batch_of_its_groups(case, history, kept):
   """As if only these attempts had been made, but for weights and nodes.
 
   What it took is that of all of them.
   """
-  attempts, found = kept
-  order = np.concatenate(
-    [
-      np.arange(
-        made_up_records.G * g, made_up_records.G * g + made_up_records.G
-      )
-      for g in KEPT[case]
-    ]
-  )
+  order = (G * np.array(KEPT[case])[:, None] + np.arange(G)).ravel()
   some = lambda tree: jax.tree.map(lambda x: x[order], tree)  # noqa: E731
-  record = some(made_up_records.make_record(made_up_records.CASES[case]))
-  want = jax.device_get(
-    made_up_records.score(
-      made_up_records.make_batch(record, some(attempts), history)
-    )
-  )
-  got = found[case, history]
-  differ = np.array(
-    [True] * made_up_records.G + [case == 'enough'] * made_up_records.G
-  )
+  record = some(make_record(CASES[case]))
+  want = jax.device_get(score(make_batch(record, some(attempts()), history)))
+  got = kept[case, history]
+  differ = np.array([True] * G + [case == 'enough'] * G)
   of = np.where(want.rows.traj >= 0, differ[want.rows.traj], False)
   weight = np.where(of, want.rows.weight, 0)
   scored = want.turns.scored & differ[:, None]
-  assert (
-    got.sampled['attempts'] == made_up_records.B == 2 * want.sampled['attempts']
-  )
-  all_of_them = made_up_records.make_record(made_up_records.CASES[case])
+  assert got.sampled['attempts'] == B == 2 * want.sampled['attempts']
+  all_of_them = make_record(CASES[case])
   attempted = {
-    'task': attempts.task,
+    'task': attempts().task,
     'outcome': all_of_them.outcome,
     'counts': all_of_them.valid.any(axis=1),
   }
@@ -95,23 +81,6 @@ def test_dynamic_sampling_is_the_batch_of_its_groups(case, history, kept):
   assert (weight > 0).any()
 
 
-def test_times_must_divide_the_attempts():
-  attempts = make_attempts(
-    np.repeat(np.arange(4), made_up_records.G),
-    made_up_records.G,
-    made_up_records.K,
-    1.0,
-  )
-  f = registry.bind('collect', 'dynamic_sampling', {'times': 3})
-  batch = made_up_records.make_batch(
-    made_up_records.make_record(made_up_records.CASES['enough']),
-    attempts,
-    'full',
-  )
-  with errors.raises(ValueError, 'times 3 16'):
-    f(made_up_records.inputs(lambda a, key: batch, attempts))
-
-
 def test_resampling_on_correct_is_the_half_that_curating_keeps():
   """Its groups are half as large; nothing that counts is left behind."""
   outcome = ([0, 0, 0, 1], [0, 1, 1, 1], [1, 1, 1, 1], [0, 0, 1, 1])
@@ -121,32 +90,22 @@ def test_resampling_on_correct_is_the_half_that_curating_keeps():
   @jax.jit
   def both(record, attempts, wrong):
     def sample(attempts, key):
-      batch = made_up_records.make_batch(record, attempts, 'turn')
+      batch = make_batch(record, attempts, 'turn')
       terms = batch.turns.terms | {'invalid': wrong}
       return batch.replace(turns=batch.turns.replace(terms=terms))
 
-    got = f(made_up_records.inputs(sample, attempts))
-    curated = half(made_up_records.score(sample(attempts, None)))
+    got = f(inputs(sample, attempts))
+    curated = half(score(sample(attempts, None)))
     kept = jnp.any(curated.turns.scored & curated.turns.valid, axis=1)
     # Of the third group, which goes as a whole, the first two fill the batch.
-    here = kept | jnp.isin(jnp.arange(made_up_records.B), jnp.array([8, 9]))
+    here = kept | jnp.isin(jnp.arange(B), jnp.array([8, 9]))
     return got, dynamic.take(curated, jnp.flatnonzero(here, size=8)), kept
 
-  attempts = make_attempts(
-    np.repeat(np.arange(4) + 5, made_up_records.G),
-    made_up_records.G,
-    made_up_records.K,
-    1.0,
-  )
-  wrong = (
-    np.random.default_rng(3)
-    .integers(0, 2, (made_up_records.B, made_up_records.K))
-    .astype(np.float32)
-  )
+  wrong = np.random.default_rng(3).integers(0, 2, (B, K)).astype(np.float32)
   got, want, kept = jax.device_get(
-    both(made_up_records.make_record(outcome), attempts, wrong)
+    both(make_record(outcome), attempts(), wrong)
   )
-  assert kept.reshape(4, made_up_records.G).sum(1).tolist() == [2, 2, 0, 2]
+  assert kept.reshape(4, G).sum(1).tolist() == [2, 2, 0, 2]
   for x, y in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
     np.testing.assert_array_equal(x, y)
   assert got.ids['group'].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
@@ -154,21 +113,19 @@ def test_resampling_on_correct_is_the_half_that_curating_keeps():
   assert trained.tolist() == [True] * 4 + [False] * 2 + [True] * 2
 
 
-def test_members_of_a_group_must_be_so_many_times_as_many():
-  attempts = make_attempts(
-    np.repeat(np.arange(4), made_up_records.G),
-    made_up_records.G,
-    made_up_records.K,
-    1.0,
-  )
-  f = registry.bind('collect', 'resample_on_correct', {'group_times': 3})
-  batch = made_up_records.make_batch(
-    made_up_records.make_record(made_up_records.CASES['enough']),
-    attempts,
-    'full',
-  )
-  with errors.raises(ValueError, 'group_times 3 16'):
-    f(made_up_records.inputs(lambda a, key: batch, attempts))
+@pytest.mark.parametrize(
+  ('name', 'field'),
+  [('dynamic_sampling', 'times'), ('resample_on_correct', 'group_times')],
+)
+def test_what_is_resampled_must_divide_the_attempts(name, field):
+  f = registry.bind('collect', name, {field: 3})
+
+  def collect(record):
+    batch = make_batch(record, attempts(), 'turn')
+    return f(inputs(lambda *_: batch, attempts()))
+
+  with errors.raises(ValueError, f'{field} 3 16'):
+    jax.eval_shape(collect, make_record(CASES['enough']))
 
 
 @pytest.mark.slow
@@ -176,22 +133,16 @@ def test_the_contrasting_half_is_the_one_that_curating_keeps():
   """And advantages are those of the half alone."""
   f = registry.bind('collect', 'resample_contrastive', {})
   half = registry.bind('curate', 'contrastive', {})
-  attempts = make_attempts(
-    np.repeat(np.arange(4) + 5, made_up_records.G),
-    made_up_records.G,
-    made_up_records.K,
-    1.0,
-  )
-  record = made_up_records.make_record(made_up_records.CASES['enough'])
+  record = make_record(CASES['enough'])
 
   @jax.jit
   def sample(attempts, key):
-    return made_up_records.make_batch(record, attempts, 'full')
+    return make_batch(record, attempts, 'full')
 
-  got = f(made_up_records.inputs(sample, attempts))
-  curated = half(made_up_records.score(sample(attempts, None)))
+  got = f(inputs(sample, attempts()))
+  curated = half(score(sample(attempts(), None)))
   kept = np.flatnonzero(np.any(curated.turns.scored, axis=1))
-  assert np.bincount(kept // made_up_records.G).tolist() == [2, 2, 2, 2]
+  assert np.bincount(kept // G).tolist() == [2, 2, 2, 2]
   want = dynamic.take(curated, jnp.asarray(kept))
   for x, y in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
     np.testing.assert_array_equal(x, y)

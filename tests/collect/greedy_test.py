@@ -9,15 +9,21 @@ import pytest
 
 from agentrl import registry
 from agentrl.task.base import make_attempts
-from tests.collect import made_up_records
+from tests.collect.made_up_records import (
+  CASES,
+  B,
+  K,
+  inputs,
+  make_batch,
+  make_record,
+  score,
+)
 
 
 @pytest.mark.slow
 def test_greedy_companion_tells_its_return_and_nothing_else():
-  attempts = make_attempts(
-    np.arange(made_up_records.B), 1, made_up_records.K, 0.7
-  )
-  record = made_up_records.make_record(made_up_records.CASES['enough'])
+  attempts = make_attempts(np.arange(B), 1, K, 0.7)
+  record = make_record(CASES['enough'])
   f = registry.bind('collect', 'greedy_companion', {})
   keys = []
 
@@ -29,18 +35,16 @@ def test_greedy_companion_tells_its_return_and_nothing_else():
     there = dataclasses.replace(
       record, reward=paid, valid=jnp.asarray(record.valid) | cold
     )
-    return made_up_records.make_batch(there, attempts, 'full')
+    return make_batch(there, attempts, 'full')
 
-  got = f(made_up_records.inputs(sample, attempts))
-  want = made_up_records.score(sample(attempts, jax.random.key(0)))
+  got = f(inputs(sample, attempts))
+  want = score(sample(attempts, jax.random.key(0)))
   terms = dict(got.turns.terms)
   back = np.asarray(terms.pop('greedy_return'))
   valid = np.asarray(record.valid)
   np.testing.assert_array_equal(
     back,
-    np.where(
-      valid, made_up_records.K * np.arange(made_up_records.B)[:, None], 0
-    ),
+    np.where(valid, K * np.arange(B)[:, None], 0),
   )
   got = got.replace(turns=got.turns.replace(terms=terms), sampled=want.sampled)
   for x, y in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):

@@ -4,6 +4,7 @@ import jax
 import numpy as np
 
 from agentrl.rollout import record as record_lib
+from agentrl.task.base import make_attempts
 from agentrl.types import CollectInputs
 
 B, G, K, C, M = 16, 4, 3, 3, 2
@@ -13,6 +14,11 @@ CASES = {
   'enough': ([0, 0, 0, 0], [0, 1, 0, 0], [1, 1, 1, 1], [1, 0, 1, 1]),
   'too_few': ([0, 0, 0, 0], [1, 1, 1, 1], [0, 0, 0, 0], [1, 0, 1, 1]),
 }
+
+
+def attempts():
+  """Of tasks 5 to 8, a group each."""
+  return make_attempts(np.repeat(np.arange(4) + 5, G), G, K, 1.0)
 
 
 def make_record(outcome):

@@ -9,11 +9,15 @@ import pytest
 
 from agentrl import registry
 from agentrl.collect import value_sampling
-from agentrl.task.base import make_attempts
 from agentrl.types import CollectInputs
-from tests.collect import made_up_records
+from tests.collect.made_up_records import (
+  B,
+  G,
+  attempts,
+  make_batch,
+  make_record,
+)
 
-B, G, K = made_up_records.B, made_up_records.G, made_up_records.K
 # V of the four groups: 3/16, 0, 1/4, 0.
 FIRST = ([0, 1, 0, 0], [1, 1, 1, 1], [0, 1, 1, 0], [0, 0, 0, 0])
 
@@ -29,8 +33,7 @@ def score(batch):
 @functools.cache
 def compiled():
   f = registry.bind('collect', 'value_sampling', {})
-  attempts = make_attempts(np.repeat(np.arange(4) + 5, G), G, K, 1.0)
-  attempts = jax.tree.map(jnp.asarray, attempts)
+  made = jax.tree.map(jnp.asarray, attempts())
 
   @jax.jit
   def run(first, second, key):
@@ -39,11 +42,9 @@ def compiled():
     def sample(attempts, key):
       asked.append(attempts)
       record = records[len(asked) - 1]
-      return made_up_records.make_batch(record, attempts, 'turn')
+      return make_batch(record, attempts, 'turn')
 
-    batch = f(
-      CollectInputs(sample=sample, score=score, attempts=attempts, key=key)
-    )
+    batch = f(CollectInputs(sample=sample, score=score, attempts=made, key=key))
     return batch, asked
 
   return run
@@ -51,7 +52,7 @@ def compiled():
 
 def collect(first, second, key=0):
   """The batch, and the attempts of both times that were sampled."""
-  records = map(made_up_records.make_record, (first, second))
+  records = map(make_record, (first, second))
   return jax.device_get(compiled()(*records, jax.random.key(key)))
 
 
@@ -100,7 +101,7 @@ def test_groups_of_value_stay_and_others_make_room(key):
 def test_what_was_thrown_away_is_charged_and_attempted_once():
   second = ([1, 1, 1, 1], [1, 0, 0, 0], [0, 0, 1, 1], [0, 1, 1, 1])
   batch, (one, two) = collect(FIRST, second)
-  records = [made_up_records.make_record(x) for x in (FIRST, second)]
+  records = [make_record(x) for x in (FIRST, second)]
   assert batch.sampled['attempts'] == 2 * B
   assert batch.sampled['env_steps'] == sum(r.valid.sum() for r in records)
   tokens = sum((r.message_len * r.valid).sum() for r in records)

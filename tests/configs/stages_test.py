@@ -105,44 +105,26 @@ def test_stages_that_play_alike_are_known():
   assert stages.world(a) == stages.world(k) != stages.world(d)
 
 
+def third(kind='rl', **changes):
+  """c -> c with a third stage of these changes, whose dots are __."""
+  changes = {k.replace('__', '.'): v for k, v in changes.items()}
+  return lambda c: base.stage(c, 'third', steps=1, kind=kind, changes=changes)
+
+
 @pytest.mark.parametrize(
   ('make', 'match'),
   [
-    (
-      lambda c: c.update(stages=('sft', 'thrid')),
-      'thrid',
-    ),
+    (lambda c: c.update(stages=('sft', 'thrid')), 'thrid'),
     (lambda c: c.update(stages=('sft',)), 'stage.third'),
     (lambda c: base.stage(c, 'rl', steps=1), 'stage.rl'),
     (lambda c: base.stage(c, 'eval', steps=1), 'stage.eval'),
-    (
-      lambda c: base.stage(c, 'third', steps=1, changes={'model.width': 8}),
-      'stage.third.model.width model model.width',
-    ),
-    (
-      lambda c: base.stage(c, 'third', steps=1, changes={'seed': 8}),
-      'stage.third.seed',
-    ),
-    (
-      lambda c: base.stage(c, 'third', steps=1, changes={'rollout.turns': 8}),
-      'third rollout.turns 8 max_turns',
-    ),
-    (
-      lambda c: base.stage(c, 'third', steps=1, changes={'rollout.top_p': 8.0}),
-      'third rollout.top_p 8.0',
-    ),
-    (
-      lambda c: base.stage(c, 'third', steps=1, kind='pairs'),
-      'stage.third.kind pairs',
-    ),
-    (
-      lambda c: base.stage(c, 'third', steps=1, changes={'loss': ('nl',)}),
-      'third loss nl nll',
-    ),
-    (
-      lambda c: base.stage(c, 'third', steps=1, changes={'coef.nll': 2.0}),
-      'third c.coef.nll',
-    ),
+    (third(model__width=8), 'stage.third.model.width model model.width'),
+    (third(seed=8), 'stage.third.seed'),
+    (third(rollout__turns=8), 'third rollout.turns 8 max_turns'),
+    (third(rollout__top_p=8.0), 'third rollout.top_p 8.0'),
+    (third(kind='pairs'), 'stage.third.kind pairs'),
+    (third(loss=('nl',)), 'third loss nl nll'),
+    (third(coef__nll=2.0), 'third c.coef.nll'),
   ],
 )
 def test_lists_that_cannot_be_are_one_sentence(make, match):

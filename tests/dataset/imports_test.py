@@ -38,9 +38,19 @@ def written(path, *lines):
   return path
 
 
-def test_openai_messages_are_encoded_once(tmp_path):
-  file = written(tmp_path / 'f.jsonl', CHAT, CHAT)
-  x, again = imports.read('openai', file, TALK)
+@pytest.fixture
+def read(tmp_path):
+  """What is read of documents, one a line."""
+
+  def f(kind, *documents, talk=TALK):
+    file = written(tmp_path / 'f', *documents)
+    return list(imports.read(kind, file, talk))
+
+  return f
+
+
+def test_openai_messages_are_encoded_once(read):
+  x, again = read('openai', CHAT, CHAT)
   assert x.id == again.id
   style = tool_calls.format_of('hermes')
   call = style.write([tool_calls.base.Call('add', {'x': 1})])
@@ -67,41 +77,51 @@ def test_openai_messages_are_encoded_once(tmp_path):
   assert x.group == task_number(x.task) & 0x7FFFFFFF
 
 
-def test_tokens_of_a_file_are_taken_as_they_are(tmp_path):
-  chat = {
-    'messages': [
-      {'role': 'user', 'content': 'Hi'},
-      {
-        'role': 'assistant',
-        'content': 'A',
-        'prompt_token_ids': [1, 2],
-        'token_ids': [3, 4],
-        'logprobs': {'content': [{'logprob': -0.5}, {'logprob': -1.0}]},
-      },
-      {'role': 'user', 'content': 'More'},
-      {
-        'role': 'assistant',
-        'content': 'B',
-        'prompt_token_ids': [1, 2, 3, 4, 5],
-        'token_ids': [6],
-        'logprobs': [-2.0],
-      },
-    ],
-    'score': 0,
-    'task': 7,
+TOKENS = {
+  'messages': [
+    {'role': 'user', 'content': 'Hi'},
+    {
+      'role': 'assistant',
+      'content': 'A',
+      'prompt_token_ids': [1, 2],
+      'token_ids': [3, 4],
+      'logprobs': {'content': [{'logprob': -0.5}, {'logprob': -1.0}]},
+      'weight': 1.0,
+    },
+  ],
+  'outcome': 1.0,
+  'reward': 0.5,
+  'task': 7,
+}
+
+
+def test_tokens_of_a_file_are_taken_as_they_are(read):
+  first = TOKENS['messages'][1]
+  more = {'role': 'user', 'content': 'More'}
+  last = {
+    'role': 'assistant',
+    'content': 'B',
+    'prompt_token_ids': [1, 2, 3, 4, 5],
+    'token_ids': [6],
+    'logprobs': [-2.0],
   }
-  (x,) = imports.read('openai', written(tmp_path / 'f', chat), None)
+
+  def chat(one, other):
+    said = [TOKENS['messages'][0], one, more, other]
+    return {'messages': said, 'score': 0, 'task': 7}
+
+  (x,) = read('openai', chat(first, last), talk=None)
   assert [t.context.tolist() for t in x.turns] == [[1, 2], [5]]
   assert [t.message.tolist() for t in x.turns] == [[3, 4], [6]]
   assert [t.logp.tolist() for t in x.turns] == [[-0.5, -1], [-2]]
   assert (x.task, x.encoded, x.history) == (7, False, 'full')
   assert x.status == Status.FAILED
-  chat['messages'][3]['prompt_token_ids'] = [8, 9]
-  (x,) = imports.read('openai', written(tmp_path / 'f', chat), None)
+  last = last | {'prompt_token_ids': [8, 9]}
+  (x,) = read('openai', chat(first, last), talk=None)
   assert [t.context.tolist() for t in x.turns] == [[1, 2], [8, 9]]
   assert x.history == 'turn'
-  del chat['messages'][1]['prompt_token_ids']
-  (x,) = imports.read('openai', written(tmp_path / 'f', chat), TALK)
+  first = {k: v for k, v in first.items() if k != 'prompt_token_ids'}
+  (x,) = read('openai', chat(first, last))
   assert x.turns[0].message.tolist() == [3, 4]
   assert x.encoded  # what it read
 
@@ -132,14 +152,14 @@ def test_results_of_verifiers_in_every_form(tmp_path):
   assert len(ids) == 1
 
 
-def test_steps_of_verifiers_have_tokens(tmp_path):
+def test_steps_of_verifiers_have_tokens(read):
   def step(prompt, ids):
     logp = [-0.25] * len(ids)
     tokens = {'prompt_ids': prompt, 'completion_ids': ids}
     return {'tokens': tokens | {'completion_logprobs': logp}}
 
   row = ROW | {'trajectory': [step([1], [2]), step([1, 2, 3], [4, 5])]}
-  (x,) = imports.read('verifiers', written(tmp_path / 'f', row), None)
+  (x,) = read('verifiers', row, talk=None)
   assert [t.context.tolist() for t in x.turns] == [[1], [3]]
   assert [t.message.tolist() for t in x.turns] == [[2], [4, 5]]
   assert np.all(x.turns[1].logp == -0.25)
@@ -178,7 +198,7 @@ def test_atif_steps_are_turns(tmp_path):
   assert (x.task, x.outcome, x.reward) == ('Go', 1.0, 1.0)
 
 
-def test_atif_tokens_and_copied_steps(tmp_path):
+def test_atif_tokens_and_copied_steps(read):
   copy = json.loads(json.dumps(ATIF))
   for step, ids in zip(copy['steps'][1:], ([5], [7, 8]), strict=True):
     step['metrics'] = {
@@ -187,14 +207,10 @@ def test_atif_tokens_and_copied_steps(tmp_path):
       'logprobs': [-0.5] * len(ids),
     }
   copy['steps'][1]['is_copied_context'] = True
-  (x,) = imports.read('atif', written(tmp_path / 'f', copy), None)
+  (x,) = read('atif', copy, talk=None)
   assert [t.context.tolist() for t in x.turns] == [[1], [6]]
   assert [t.weight.tolist() for t in x.turns] == [[0], [1, 1]]
   assert np.all(x.turns[1].logp == -0.5)
-
-
-def faulty(**changes):
-  return CHAT | changes
 
 
 @pytest.mark.parametrize(
@@ -203,7 +219,7 @@ def faulty(**changes):
     ('openai', '{"messages"', '2 JSON'),
     ('openai', '[1]', '2 1 JSON'),
     ('openai', '{}', '2 openai messages'),
-    ('openai', json.dumps(faulty(messages=[])), '2'),
+    ('openai', json.dumps(CHAT | dict(messages=[])), '2'),
     (
       'openai',
       json.dumps({'messages': CHAT['messages']}),
@@ -211,7 +227,7 @@ def faulty(**changes):
     ),
     (
       'openai',
-      json.dumps(faulty(messages=CHAT['messages'][2:3])),
+      json.dumps(CHAT | dict(messages=CHAT['messages'][2:3])),
       '2 0',
     ),
     ('atif', '{"steps": []}', '2 schema_version'),
@@ -236,7 +252,7 @@ def test_other_mistakes_are_one_sentence(tmp_path):
   with pytest.raises(ValueError):
     next(imports.read('openai', tmp_path / 'none', None))
   image = [{'role': 'user', 'content': [{'type': 'image_url'}]}]
-  written(file, faulty(messages=image))
+  written(file, CHAT | dict(messages=image))
   with errors.raises(ValueError, 'image_url'):
     next(imports.read('openai', file, TALK))
   (x,) = imports.read(
@@ -258,22 +274,6 @@ def test_text_stands_in_the_chat_template_of_a_checkpoint(tmp_path):
   assert all(t.message[-1] == talk.words.eot for t in x.turns)
 
 
-TOKENS = {
-  'messages': [
-    {'role': 'user', 'content': 'Hi'},
-    {
-      'role': 'assistant',
-      'content': 'A',
-      'prompt_token_ids': [1, 2],
-      'token_ids': [3, 4],
-      'logprobs': {'content': [{'logprob': -0.5}, {'logprob': -1.0}]},
-      'weight': 1.0,
-    },
-  ],
-  'outcome': 1.0,
-  'reward': 0.5,
-  'task': 7,
-}
 STEPS = ROW | {
   'trajectory': [
     {
@@ -361,19 +361,18 @@ def test_columns_of_different_lengths_are_refused(tmp_path):
     list(imports.read('verifiers', tmp_path / 'f', TALK))
 
 
-def test_outcomes_may_be_truths_and_weights_null(tmp_path):
+def test_outcomes_may_be_truths_and_weights_null(read):
   said, solved = CHAT['messages'][:2], {'role': 'assistant', 'content': '2'}
   chat = {'messages': [*said, {**solved, 'weight': None}]}
   for outcome in (True, False):
-    file = written(tmp_path / 'f', {**chat, 'outcome': outcome})
-    (x,) = imports.read('openai', file, TALK)
+    (x,) = read('openai', {**chat, 'outcome': outcome})
     assert (x.outcome, x.turns[-1].weight.min()) == (outcome, 1)
     line = {'prompt': 'What?', 'completion': '2', 'reward': outcome}
-    (x,) = imports.read('verifiers', written(tmp_path / 'f', line), TALK)
+    (x,) = read('verifiers', line)
     assert (x.outcome, x.reward) == (outcome, outcome)
 
 
-def test_a_prompt_that_was_too_long_for_verifiers_is_no_turn(tmp_path):
+def test_a_prompt_that_was_too_long_for_verifiers_is_no_turn(read):
   tokens = {'prompt_ids': [1], 'completion_ids': [2, 3]}
   cut = {'prompt_ids': [1, 2, 3], 'completion_ids': []}
   line = {
@@ -382,24 +381,22 @@ def test_a_prompt_that_was_too_long_for_verifiers_is_no_turn(tmp_path):
     'reward': 1.0,
     'trajectory': [{'tokens': tokens}, {'tokens': cut}],
   }
-  (x,) = imports.read('verifiers', written(tmp_path / 'f', line), None)
+  (x,) = read('verifiers', line, talk=None)
   (turn,) = x.turns
   assert (turn.message.tolist(), turn.reward) == ([2, 3], 1)
 
 
 @pytest.mark.parametrize('task', [{'id': 3}, 3.0, True, [1]])
-def test_a_task_that_is_no_text_and_no_number_is_named(tmp_path, task):
-  file = written(tmp_path / 'f', {**CHAT, 'task': task})
+def test_a_task_that_is_no_text_and_no_number_is_named(read, task):
   with pytest.raises(ValueError):
-    list(imports.read('openai', file, TALK))
+    read('openai', {**CHAT, 'task': task})
 
 
 @pytest.mark.parametrize('field', ['prompt', 'completion', 'trajectory'])
 @pytest.mark.parametrize('value', [{}, 0, False, {'a': 1}])
-def test_what_is_no_list_is_refused(tmp_path, field, value):
+def test_what_is_no_list_is_refused(read, field, value):
   """An empty object is none, though nothing could be taken of either."""
   line = {'prompt': 'What?', 'completion': '2', 'reward': 1.0}
   line['trajectory'] = [{'tokens': {'prompt_ids': [1], 'completion_ids': [2]}}]
-  file = written(tmp_path / 'f', {**line, field: value})
   with errors.raises(ValueError, f'f 1 {field}'):
-    list(imports.read('verifiers', file, None))
+    read('verifiers', {**line, field: value}, talk=None)

@@ -1,23 +1,19 @@
 """docs/ENVIRONMENTS_OF_OTHERS.md is run as it stands."""
 
-import pathlib
 import re
 import sys
 import types
 
 from agentrl.env import base
 from agentrl.env.external.gymnasium_text import GymnasiumText
+from tests.docs.pages import Page
 
-ROOT = pathlib.Path(__file__).parents[2]
-TEXT = (ROOT / 'docs/ENVIRONMENTS_OF_OTHERS.md').read_text(encoding='utf-8')
-CODE = re.findall(r'```python\n(.*?)```', TEXT, re.DOTALL)
-LINES = 20  # of an example, blank ones apart
+PAGE = Page('docs/ENVIRONMENTS_OF_OTHERS.md')
 
 
 def module(name: str, marker: str, monkeypatch) -> None:
   """Makes the one example with these words a module."""
-  (code,) = (x for x in CODE if marker in x)
-  assert len([x for x in code.splitlines() if x]) <= LINES
+  (code,) = (x for x in PAGE.code if marker in x)
   made = types.ModuleType(name)
   exec(code, vars(made))
   monkeypatch.setitem(sys.modules, name, made)
@@ -42,15 +38,14 @@ def test_boards(monkeypatch):
 
 
 def test_settings_it_sets_are_there():
-  blocks = re.findall(r'```bash\n(.*?)```', TEXT, re.DOTALL)
-  trained = [x for x in blocks if 'experiments.train' in x]
+  trained = [x for x in PAGE.blocks('bash') if 'experiments.train' in x]
   for block in trained:
     (name,) = re.findall(r':env=(\w+)', block)
     fields = base.settings(base.find(name))
     assert set(re.findall(r'--config\.env\.(\w+)', block)) <= set(fields)
-  assert len(trained) >= len(re.findall(r'^## ', TEXT, re.M))
+  assert len(trained) >= len(re.findall(r'^## ', PAGE.text, re.M))
 
 
 def test_every_example_is_run():
   markers = ('class Doors', 'def show')
-  assert len(CODE) == len(markers)
+  assert len(PAGE.code) == len(markers)

@@ -1,42 +1,30 @@
 """docs/GATEWAY.md is run as it stands, and names what there is."""
 
 import inspect
-import pathlib
 import re
-
-import pytest
 
 from agentrl.configs import grpo
 from agentrl.env import base
 from agentrl.env.files.program import Program
 from agentrl.gateway.app import GatewayLimits
+from tests.docs.pages import ROOT, Page
 
-ROOT = pathlib.Path(__file__).parents[2]
-TEXT = (ROOT / 'docs/GATEWAY.md').read_text(encoding='utf-8')
-(CODE,) = re.findall(r'```python\n(.*?)```', TEXT, re.DOTALL)
-(PRINTED,) = re.findall(r'^prints\n\n```\n(.*?)```', TEXT, re.DOTALL | re.M)
-ALONE = ('minimal_grpo',)  # needs no gateway
-EXAMPLES = sorted(
-  x.stem for x in (ROOT / 'examples').glob('*.py') if x.stem not in ALONE
-)
-SHARED = ('__init__', 'calculator')
+PAGE = Page('docs/GATEWAY.md')
+TEXT = PAGE.text
+# Which needs no gateway, and what the others share.
+OTHERS = {'minimal_grpo', '__init__', 'calculator'}
 
 
 def test_it_prints_what_it_says(capsys):
-  exec(CODE, {'__name__': '__main__'})
-  assert capsys.readouterr().out == PRINTED
+  exec(''.join(PAGE.code), {'__name__': '__main__'})
+  assert capsys.readouterr().out == PAGE.printed
 
 
 def test_the_table_has_all_examples():
   rows = re.findall(r'^\| \[`(\w+)`\]\(../examples/(\w+).py\)', TEXT, re.M)
-  assert sorted(x for x, _ in rows) == [x for x in EXAMPLES if x not in SHARED]
+  examples = {x.stem for x in (ROOT / 'examples').glob('*.py')}
+  assert {x for x, _ in rows} == examples - OTHERS
   assert all(name == file for name, file in rows)
-
-
-@pytest.mark.parametrize('name', EXAMPLES)
-def test_an_example_is_short(name):
-  text = (ROOT / 'examples' / f'{name}.py').read_text(encoding='utf-8')
-  assert len(text.splitlines()) <= 40
 
 
 def test_fields_and_limits_are_those_of_the_code():

@@ -2,7 +2,6 @@
 
 import ast
 import importlib
-import pathlib
 import re
 import sys
 
@@ -14,21 +13,21 @@ from agentrl.run import config_file
 from agentrl.run.check import validate
 from agentrl.run.play import collect
 from agentrl.testing import batches
+from tests.docs.pages import ROOT, Page
 
-ROOT = pathlib.Path(__file__).parents[2]
-PAGES = [*sorted((ROOT / 'docs/howto').glob('*.md')), ROOT / 'docs/RUNS.md']
+PATHS = [*(ROOT / 'docs/howto').glob('*.md'), ROOT / 'docs/RUNS.md']
+PAGES = {x.stem: Page(x) for x in sorted(PATHS)}
 TRAIN = re.compile(r'experiments\.(?:train|sft|plan)\b((?:[^\n]|\\\n)*)')
-SHOWN = re.compile(r'^`(\w+\.py)`\n\n```python\n(.*?)```', re.M | re.DOTALL)
+REWARD = Page('docs/howto/reward.md')
 
 
 def commands():
   """Yields (page, words) of every command that takes a config."""
-  for page in PAGES:
-    text = page.read_text(encoding='utf-8')
-    for block in re.findall(r'^```bash\n(.*?)^```', text, re.M | re.DOTALL):
+  for name, page in PAGES.items():
+    for block in page.blocks('bash'):
       for words in TRAIN.findall(block.replace('\\\n', ' ')):
         if '--config=' in words:
-          yield pytest.param(page, words, id=f'{page.stem} {words[:40]}')
+          yield pytest.param(page, words, id=f'{name} {words[:40]}')
 
 
 @pytest.mark.parametrize(('page', 'words'), list(commands()))
@@ -37,7 +36,7 @@ def test_a_command_names_fields_that_exist(
 ):
   name = re.search(r'--config=(\S+)', words)[1]
   name = re.sub(r',?(?:checkpoint|lora)=[^\s,]+', '', name).replace(':,', ':')
-  for file, code in SHOWN.findall(page.read_text(encoding='utf-8')):
+  for file, code in page.files.items():
     if name.startswith(file):
       (tmp_path / file).write_text(code, encoding='utf-8')
       name = f'{tmp_path}/{name}'
@@ -53,9 +52,7 @@ def test_a_command_names_fields_that_exist(
 
 
 def test_the_test_it_shows_passes(tmp_path, monkeypatch, registry_of_test):
-  text = (ROOT / 'docs/howto/reward.md').read_text(encoding='utf-8')
-  for name, code in SHOWN.findall(text):
-    (tmp_path / name).write_text(code, encoding='utf-8')
+  REWARD.put(tmp_path)
   monkeypatch.syspath_prepend(str(tmp_path))
   shown = importlib.import_module('test_my_reward')
   tests = [f for name, f in vars(shown).items() if name.startswith('test_')]
@@ -67,11 +64,9 @@ def test_the_test_it_shows_passes(tmp_path, monkeypatch, registry_of_test):
 
 
 def test_errors_it_shows_are_raised(tmp_path, registry_of_test):
-  text = (ROOT / 'docs/howto/reward.md').read_text(encoding='utf-8')
-  shown = dict(
-    re.findall(r'^\| ([\w ]+) \| `(.*?)(?: \.\.\.)?` \|$', text, re.M)
-  )
-  code = dict(SHOWN.findall(text))['my_reward.py']
+  row = r'^\| ([\w ]+) \| `(.*?)(?: \.\.\.)?` \|$'
+  shown = dict(re.findall(row, REWARD.text, re.M))
+  code = REWARD.files['my_reward.py']
   needs = "needs=('term:tokens',)"
   last = r'return at_last_turn\((.*), x\.turns\)'
   wrong = {
@@ -95,8 +90,8 @@ def test_errors_it_shows_are_raised(tmp_path, registry_of_test):
 def test_configs_it_shows_fit_together(tmp_path, registry_of_test):
   shown = {
     name: code
-    for page in PAGES
-    for name, code in SHOWN.findall(page.read_text(encoding='utf-8'))
+    for page in PAGES.values()
+    for name, code in page.files.items()
     if 'get_config' in code
   }
   assert set(shown) == {'my_kl.py', 'my_reward.py'}

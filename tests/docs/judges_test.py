@@ -1,7 +1,6 @@
 """docs/JUDGES.md is run as it stands, and names what there is."""
 
 import os
-import pathlib
 import re
 import shlex
 import subprocess
@@ -14,31 +13,21 @@ from agentrl.configs import base
 from agentrl.configs.config import declared
 from agentrl.judge import item, panel
 from agentrl.run import config_file
+from tests.docs.pages import ROOT, Page
 
-ROOT = pathlib.Path(__file__).parents[2]
-TEXT = (ROOT / 'docs/JUDGES.md').read_text(encoding='utf-8')
-CODE = re.findall(r'```python\n(.*?)```', TEXT, re.DOTALL)
-PRINTED = re.findall(r'^prints\n\n```\n(.*?)```', TEXT, re.DOTALL | re.M)
-FILES = dict(
-  re.findall(r'^`(\w+\.py)`\n\n```python\n(.*?)```', TEXT, re.M | re.DOTALL)
-)
+PAGE = Page('docs/JUDGES.md')
+TEXT = PAGE.text
 BASIC = ('checklists', 'comparison', 'scripted', 'verdicts')
-COMMANDS = re.findall(r'```bash\n(.*?)\n```', TEXT, re.DOTALL)
+COMMANDS = PAGE.blocks('bash')
 
 
 def test_it_prints_what_it_says(capsys):
-  exec('\n'.join(CODE), {'__name__': '__main__'})
-  assert capsys.readouterr().out == ''.join(PRINTED)
-
-
-def test_a_judge_of_ones_own_and_its_config_are_short():
-  assert set(FILES) == {'my_judge.py', 'my_config.py'}
-  assert sum(len(x.splitlines()) for x in FILES.values()) < 30
+  exec('\n'.join(PAGE.code), {'__name__': '__main__'})
+  assert capsys.readouterr().out == PAGE.printed
 
 
 def test_the_config_fits_together(tmp_path):
-  for name, text in FILES.items():
-    (tmp_path / name).write_text(text, encoding='utf-8')
+  PAGE.put(tmp_path)
   c = config_file.load(f'{tmp_path / "my_config.py"}:tiny,env=countdown')
   registry.check(base.wiring(c))
   assert c.hp.judge.function.path == 'my_judge:new_call'
@@ -77,8 +66,7 @@ def is_basic(name):
 
 @pytest.mark.nightly
 def test_its_command_trains(tmp_path):
-  for name, text in FILES.items():
-    (tmp_path / name).write_text(text, encoding='utf-8')
+  PAGE.put(tmp_path)
   start, *words = shlex.split(COMMANDS[1])
   assert (start, words.pop(0)) == ('PYTHONPATH=.', 'python')
   few = [

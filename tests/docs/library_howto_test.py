@@ -1,14 +1,11 @@
 """The Python of docs/howto/library.md, run in order with a small checkpoint."""
 
-import pathlib
-import re
-
 import pytest
 
 from tests import checkpoints
+from tests.docs.pages import Page
 
-ROOT = pathlib.Path(__file__).parents[2]
-TEXT = (ROOT / 'docs/howto/library.md').read_text(encoding='utf-8')
+CODE = Page('docs/howto/library.md').code
 NAME = 'Qwen/Qwen2.5-0.5B-Instruct'
 
 
@@ -18,11 +15,10 @@ def test_it_runs(tmp_path, monkeypatch):
   checkpoints.model(checkpoints.chat(tmp_path / 'model', 'chatml'))
   monkeypatch.chdir(tmp_path)
   names = {'__name__': '__main__'}
-  blocks = re.findall(r'```python\n(.*?)```', TEXT, re.DOTALL)
-  for code in blocks:
+  for code in CODE:
     if not code.startswith('with run'):
       exec(code.replace(NAME, 'model'), names)
-  assert len(blocks) == 5
+  assert len(CODE) == 5
   assert len(names['samples']) == 16
   c = names['run'].config
   assert c.env.name == 'jsonl'

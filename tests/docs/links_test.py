@@ -6,10 +6,15 @@ import re
 
 import pytest
 
-ROOT = pathlib.Path(__file__).parents[2]
+from tests.docs.pages import ROOT, Page
+
 PAGES = [*ROOT.glob('*.md'), *sorted((ROOT / 'docs').rglob('*.md'))]
 CODE = re.compile(r'```.*?```|<!--.*?-->', re.DOTALL)
 LINK = re.compile(r'\]\(([^)\s]+)\)|<img src="([^"]+)"')
+# Of files in backticks, those that a reader is told to write.
+YOURS = ('agentrl/reward/mine.py', *Page('docs/NEW_METHOD.md').files)
+ROOTS = (ROOT, ROOT / 'agentrl')
+NAMED = re.compile(r'`((?:agentrl|configs|experiments|tests|tool)/[\w/]+\.py)`')
 
 
 def text_of(path: pathlib.Path) -> str:
@@ -28,7 +33,7 @@ def anchors(text: str) -> set[str]:
 
 
 def broken(page: pathlib.Path) -> list[str]:
-  """Links of a page that lead nowhere; those to other sites are left out."""
+  """Links and names of files that lead nowhere; other sites are left out."""
   wrong = []
   for groups in LINK.findall(text_of(page)):
     link = ''.join(groups)
@@ -40,7 +45,9 @@ def broken(page: pathlib.Path) -> list[str]:
       anchor and anchor not in anchors(text_of(target))
     ):
       wrong.append(link)
-  return wrong
+  named = NAMED.findall(text_of(page))
+  there = [x for x in named if any((y / x).is_file() for y in ROOTS)]
+  return wrong + [x for x in named if x not in (*there, *YOURS)]
 
 
 @pytest.mark.parametrize('page', PAGES, ids=lambda p: str(p.relative_to(ROOT)))
@@ -67,5 +74,6 @@ def test_the_reader_of_links_finds_broken_ones(tmp_path):
   page.write_text(
     '[1](b.md) [2](b.md#one-two) [3](b.md#x-y-1) [4](https://x.y/z)\n'
     '[5](c.md) [6](b.md#no) <img src="d.png">\n```\n[7](e.md)\n```\n'
+    '`agentrl/loop.py` `agentrl/no.py`\n'
   )
-  assert broken(page) == ['c.md', 'b.md#no', 'd.png']
+  assert broken(page) == ['c.md', 'b.md#no', 'd.png', 'agentrl/no.py']

@@ -1,8 +1,6 @@
 """docs/NEW_METHOD.md is run as it stands, in a copy of the repository."""
 
 import os
-import pathlib
-import re
 import shlex
 import shutil
 import subprocess
@@ -10,14 +8,11 @@ import sys
 
 import pytest
 
-ROOT = pathlib.Path(__file__).parents[2]
-TEXT = (ROOT / 'docs/NEW_METHOD.md').read_text(encoding='utf-8')
-FILES = dict(
-  re.findall(
-    r'^`([\w/]+\.py)`\n\n```python\n(.*?)```', TEXT, re.MULTILINE | re.DOTALL
-  )
-)
-COMMANDS = re.search(r'```bash\n(.*?)```', TEXT, re.DOTALL)[1].splitlines()
+from tests.docs.pages import ROOT, Page
+
+PAGE = Page('docs/NEW_METHOD.md')
+FILES = PAGE.files
+COMMANDS = PAGE.blocks('bash')[0].splitlines()
 
 
 @pytest.fixture(scope='module')

@@ -1,13 +1,12 @@
 """README.md is short, quotes OPRL's config as it is, and names what exists."""
 
-import pathlib
 import re
 
 from agentrl import loop
 from docs.generate import loop_picture
+from tests.docs.pages import ROOT, Page
 
-ROOT = pathlib.Path(__file__).parents[2]
-TEXT = (ROOT / 'README.md').read_text(encoding='utf-8')
+TEXT = Page('README.md').text
 
 
 def test_it_quotes_the_config_of_oprl():

@@ -1,6 +1,7 @@
 """Generated reference pages are what the generators make of what is here."""
 
 import fnmatch
+import functools
 import inspect
 import re
 import subprocess
@@ -16,11 +17,16 @@ from docs.generate import batch, components, metrics, rewards
 from tests import errors
 
 
+@functools.cache
+def made(module) -> str:
+  return module.page()
+
+
 @pytest.mark.parametrize('module', [batch, components, metrics, rewards])
 def test_pages_are_up_to_date(module):
   with open(module.PAGE, encoding='utf-8') as f:
     name = module.__name__
-    assert f.read() == module.page(), f'run `python -m {name}`'
+    assert f.read() == made(module), f'run `python -m {name}`'
 
 
 def test_the_page_of_commands_is_up_to_date():
@@ -34,7 +40,7 @@ def test_the_page_of_commands_is_up_to_date():
 
 
 def test_every_component_has_a_sentence_and_a_row():
-  page = components.page()
+  page = made(components)
   for slot in registry.SLOTS:
     assert components.ours(slot), slot
     for piece in components.ours(slot):
@@ -44,7 +50,7 @@ def test_every_component_has_a_sentence_and_a_row():
 
 
 def test_every_hyper_parameter_of_a_reward_has_a_meaning():
-  page = rewards.page()
+  page = made(rewards)
   for piece in components.ours('reward'):
     assert f'### {piece.name}\n' in page
     for name in piece.defaults:
@@ -53,7 +59,7 @@ def test_every_hyper_parameter_of_a_reward_has_a_meaning():
 
 def test_the_example_of_rewards_runs_as_it_stands():
   """It fits together, and its table is what its pieces pay."""
-  page = rewards.page()
+  page = made(rewards)
   (code,) = re.findall(r'```python\n(.*?)```', page, re.DOTALL)
   names: dict = {}
   exec(code, names)

@@ -1,6 +1,5 @@
 """docs/STAGES.md: its configs fit together, and train."""
 
-import pathlib
 import re
 
 import pytest
@@ -10,15 +9,13 @@ from agentrl.configs import stages
 from agentrl.configs.config import declared
 from agentrl.run import config_file, runner
 from agentrl.run.check import validate
+from tests.docs.pages import Page
 
-ROOT = pathlib.Path(__file__).parents[2]
-TEXT = (ROOT / 'docs/STAGES.md').read_text(encoding='utf-8')
-FILES = dict(
-  re.findall(r'^`(\w+\.py)`\n\n```python\n(.*?)```', TEXT, re.M | re.DOTALL)
-)
+PAGE = Page('docs/STAGES.md')
+FILES = PAGE.files
 COMMANDS = [
   line
-  for block in re.findall(r'```bash\n(.*?)```', TEXT, re.DOTALL)
+  for block in PAGE.blocks('bash')
   for line in block.replace('\\\n', '').strip().split('\n')
 ]
 LISTS = {
@@ -81,7 +78,7 @@ def test_every_command_is_of_a_config_that_fits(command, tmp_path):
 
 def test_every_kind_of_source_is_in_the_table():
   of = declared()['mix.*.kind'].domain
-  assert set(re.findall(r'^\| `(\w+)` \|', TEXT, re.M)) == set(of.words)
+  assert set(re.findall(r'^\| `(\w+)` \|', PAGE.text, re.M)) == set(of.words)
   assert registry.names('edit')
 
 

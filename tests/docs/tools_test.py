@@ -1,8 +1,6 @@
 """docs/TOOLS.md is run as it stands, and names what there is."""
 
 import os
-import pathlib
-import re
 import subprocess
 import sys
 
@@ -11,26 +9,21 @@ import pytest
 from agentrl.text import tool_calls
 from agentrl.tool import base
 from agentrl.tool.sandbox import sandbox
+from tests.docs.pages import ROOT, Page
 
-ROOT = pathlib.Path(__file__).parents[2]
-TEXT = (ROOT / 'docs/TOOLS.md').read_text(encoding='utf-8')
-TOOL, TURN = re.findall(r'```python\n(.*?)```', TEXT, re.DOTALL)
-(PRINTED,) = re.findall(r'^prints\n\n```\n(.*?)```', TEXT, re.DOTALL | re.M)
+PAGE = Page('docs/TOOLS.md')
+TEXT = PAGE.text
 
 
 def test_it_prints_what_it_says():
   done = subprocess.run(
-    [sys.executable, '-c', TOOL + TURN],
+    [sys.executable, '-c', ''.join(PAGE.code)],
     env=os.environ | {'PYTHONPATH': str(ROOT), 'PYTHONUTF8': '1'},
     capture_output=True,
     encoding='utf-8',
     check=True,
   )
-  assert done.stdout == PRINTED
-
-
-def test_a_tool_is_short():
-  assert len([line for line in TOOL.splitlines() if line]) <= 15
+  assert done.stdout == PAGE.printed
 
 
 @pytest.mark.parametrize(
@@ -56,9 +49,3 @@ def test_guarantees_and_limits_are_those_of_the_code():
     f'one, with {limits.threads} threads',
   ):
     assert said in table
-
-
-def test_every_file_it_names_is_there():
-  for name in re.findall(r'`(tool/\w+\.py|tests/[\w/]+\.py)`', TEXT):
-    folder = ROOT if name.startswith('tests') else ROOT / 'agentrl'
-    assert (folder / name).exists()

@@ -55,10 +55,7 @@ def test_what_ships_is_found():
     (f'{ME}:Plain', ''),
     (f'{ME}:Few', 'system name tasks env'),
     (f'{ME}:Seeded', 'train seed c.env'),
-    (
-      f'{ME}:Made',
-      'words',
-    ),
+    (f'{ME}:Made', 'words'),
   ],
 )
 def test_what_is_no_family(name, sentence):

@@ -4,6 +4,7 @@ What is not installed is skipped, with the line that installs it.
 """
 
 import dataclasses
+import functools
 import importlib.util
 import json
 import pickle
@@ -58,6 +59,11 @@ def play(env, task, said, seed=7):
   return out
 
 
+def replies(env, task, said, seed=0):
+  """-> every reply, to the end."""
+  return play(env, task, said, seed)[1:]
+
+
 def demonstration_scores_one(made, env, task):
   assert json.loads(json.dumps(task.task)) == task.task
   if not task.demonstration:
@@ -92,13 +98,20 @@ def hostile_messages_are_answered(env, task):
         break
 
 
+@functools.cache
+def extras() -> list[str]:
+  return install.metadata().get_all('Provides-Extra')
+
+
 class Promises:
   """Laws that the test class of a family inherits.
 
   cases: the family in its settings, all of one name
+  refused: bad settings, and what the refusal names
   """
 
   cases: tuple[Case, ...] = ()
+  refused: tuple[tuple[Mapping, str], ...] = ()
 
   def pytest_generate_tests(self, metafunc):
     if 'case' in metafunc.fixturenames:
@@ -145,6 +158,10 @@ class Promises:
         )
         assert other.name() != made.name()
 
+  def test_bad_settings_are_one_sentence(self):
+    for fields, words in self.refused:
+      check_refusal(self.cases[0].name, fields, words)
+
   def test_a_missing_package_says_how_to_get_it(self, any_case, monkeypatch):
     hidden = importlib.util.find_spec(any_case.package) is not None
     if hidden:
@@ -153,8 +170,16 @@ class Promises:
     with pytest.raises(ValueError, match=rf'\[{any_case.extra}\]'):
       made.env()
     # As packaging spells it: pip 23 finds no extra that is written otherwise.
-    known = install.metadata().get_all('Provides-Extra')
-    assert any_case.extra in known
+    assert any_case.extra in extras()
+
+
+def refuses(kind, **values):
+  """Each value of each field alone, in a sentence that names them."""
+  for field, some in values.items():
+    for value in some:
+      with errors.raises(ValueError, f'{field} {value}') as error:
+        kind(**{field: value})
+      assert '\n' not in str(error.value)
 
 
 def check_refusal(name, fields, words):

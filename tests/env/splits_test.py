@@ -1,7 +1,5 @@
 """Splits by content: a key is stable, blind to symmetry, and decides alone."""
 
-import itertools
-
 import numpy as np
 import pytest
 
@@ -22,12 +20,6 @@ def test_a_board_and_its_mirrored_and_turned_forms_have_one_key():
   )
 
 
-def test_one_key_in_five_is_for_tests():
-  keys = [splits.content_key(str(i).encode()) for i in range(5000)]
-  share = sum(splits.split_of(key) == 'test' for key in keys) / len(keys)
-  assert share == pytest.approx(1 / splits.TEST_SHARE, abs=0.03)
-
-
 def test_splits_draw_apart_and_mistakes_are_named():
   one, two, again = (
     splits.split_rng(split, 3).integers(1 << 30)
@@ -40,24 +32,42 @@ def test_splits_draw_apart_and_mistakes_are_named():
     splits.split_rng('train', -1)
 
 
-def numbered():
-  count = itertools.count()
-  return lambda: (splits.content_key(str(next(count) // 2).encode()), None)
+KEYS = [splits.content_key(str(i).encode()) for i in range(5000)]
+TRAIN = {key for key in KEYS[:40] if splits.split_of(key) == 'train'}
 
 
-def test_distinct_tasks_are_of_the_split_and_come_once():
-  # Every draft comes twice, and every third is refused.
-  refuse = itertools.cycle([True, False, False])
-  tasks = list(
-    splits.distinct_tasks(
-      numbered(), lambda key, _: None if next(refuse) else key, 'test', 20
-    )
+def test_one_key_in_five_is_for_tests():
+  share = np.mean([splits.split_of(key) == 'test' for key in KEYS])
+  assert share == pytest.approx(1 / splits.TEST_SHARE, abs=0.03)
+  # Which fifth may never change: what was held out would be trained on.
+  held = [splits.split_of(f'{i:016x}') for i in (0, 1, 4, 5)]
+  assert held == ['test', 'train', 'train', 'test']
+  assert splits.content_key(b'agentrl') == '7079fbc09a3794ba'
+
+
+def test_distinct_tasks_are_all_of_a_split_and_no_more():
+  rng = np.random.default_rng(0)
+
+  def draw():
+    i = rng.integers(50)
+    return (KEYS[i], i) if i < 40 else None
+
+  def finish(key, draft):
+    assert KEYS[draft] == key
+    return key
+
+  some = splits.distinct_tasks(draw, finish, 'train', len(TRAIN), 80)
+  assert sorted(some) == sorted(TRAIN)
+  more = splits.distinct_tasks(draw, finish, 'train', len(TRAIN) + 1, 80)
+  with errors.raises(ValueError, f'{len(TRAIN)} {len(TRAIN) + 1} train'):
+    list(more)
+
+
+def test_a_refused_draft_is_finished_once():
+  asked, key = [], min(TRAIN)
+  tasks = splits.distinct_tasks(
+    lambda: (key, 0), lambda *x: asked.append(x), 'train', 1, 50
   )
-  assert len(tasks) == len(set(tasks)) == 20
-  assert {splits.split_of(key) for key in tasks} == {'test'}
-
-
-def test_patience_runs_out_in_one_sentence():
-  draws = splits.distinct_tasks(lambda: None, lambda *x: x, 'train', 2, 10)
-  with errors.raises(ValueError, '0 2'):
-    list(draws)
+  with errors.raises(ValueError, '0 1 train'):
+    list(tasks)
+  assert asked == [(key, 0)]

@@ -115,6 +115,17 @@ def test_drawn_drops_draws_that_came_to_nothing():
   assert {splits.split_of(t.key) for t in tasks} == {'test'}
 
 
+def test_seeds_are_told_apart_and_have_a_seat_where_there_are_seats():
+  for split in splits.SPLITS:
+    tasks = list(task_sampling.seeds(split, 30, 0, seats=3))
+    assert len({t.key for t in tasks}) == 30
+    assert {splits.split_of(t.key) for t in tasks} == {split}
+    assert {t.task['player'] for t in tasks} == {0, 1, 2}
+    assert list(task_sampling.seeds(split, 9, 0, seats=3)) == tasks[:9]
+    (alone,) = task_sampling.seeds(split, 1, 0)
+    assert set(alone.task) == {'seed'}
+
+
 def test_a_worker_that_imports_families_does_not_import_jax():
   ours = [x for x in base.FAMILIES.values() if x.startswith('agentrl.')]
   modules = ', '.join(sorted({path.split(':')[0] for path in ours}))

@@ -1,28 +1,18 @@
 """The frame of questions: who hears what, what is paid, when it is enough."""
 
-import dataclasses
-import json
-import pickle
 import random
-from typing import Annotated
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrl import domain
 from agentrl.configs import envs
-from agentrl.env import base, splits, user_frame
+from agentrl.env import base, user_frame
 from agentrl.env.base import Step
 from agentrl.env.user_frame import LOST, SILENT, UserEnv
 from agentrl.env.worlds import consultation, hidden_slots
-from agentrl.env.worlds.hidden_slots import HiddenSlots
-from agentrl.rollout.workers.replies import EnvError, InProcessEnv
-from agentrl.service.base import ServiceFault
 from agentrl.text import tokenizer
 from agentrl.text.message import Message
-from tests import errors
-from tests.env.host_families_test import HOSTILE
 
 TOPICS = ('size', 'day')
 
@@ -202,13 +192,14 @@ def test_the_user_does_not_hear_thoughts():
   seen = []
 
   def user(messages, *, seed):
-    seen.append(messages[-1].content)
+    seen.append([x.content for x in messages[1:]])
     return 'x'
 
   env = env_of(user)
-  env.reset({}, 0)
-  env.step('<think>Is the day fri?</think>\nsize?')
-  assert seen == ['size?']
+  for _ in range(2):  # nor what was said in the last task
+    env.reset({}, 0)
+    env.step('<think>Is the day fri?</think>\nsize?')
+  assert seen == [['size?'], ['size?']]
 
 
 @settings(max_examples=100, deadline=None)
@@ -231,27 +222,6 @@ def test_progress_adds_up(messages, silent, patience):
   assert total == pytest.approx(step.reward - start)
 
 
-def test_a_user_that_fails_costs_its_trajectory_alone():
-  failing = [True]
-
-  def user(messages, *, seed):
-    if failing[0]:
-      raise ServiceFault('the line is dead')
-    return hidden_slots.scripted(messages, seed=seed)
-
-  family = HiddenSlots(refusal=0.0)
-  served = base.with_services(family, {'user': user})
-  (task,) = family.tasks('train', 1, 0)
-  env = InProcessEnv(served, 1000)
-  env.reset(task.task, 0)
-  with pytest.raises(EnvError) as error:
-    env.step(task.demonstration[0])
-  assert error.value.kind == 'exception'
-  failing[0] = False
-  env.reset(task.task, 0)
-  assert [env.step(m) for m in task.demonstration][-1].score == 1
-
-
 def test_demonstrations_are_those_that_solve():
   assert user_frame.demonstration(env_of(), {}) == (
     'day?',
@@ -262,97 +232,16 @@ def test_demonstrations_are_those_that_solve():
   assert user_frame.demonstration(deaf, {}) == ()  # it leaves
 
 
-@dataclasses.dataclass(frozen=True)
-class Narrow:
-  low: Annotated[int, domain.Whole(1, most='high')] = 2
-  high: Annotated[int, domain.Whole(1, 9)] = 3
-  free: str = ''
-
-
-def test_settings_outside_of_their_domains_are_refused():
-  domain.check_fields(Narrow(low=3))
-  with errors.raises(ValueError, 'low 4 high 3'):
-    domain.check_fields(Narrow(low=4))
-  with errors.raises(ValueError, 'high 10'):
-    domain.check_fields(Narrow(high=10))
-
-
-def test_steps_are_of_the_contract():
-  env = env_of()
-  env.reset({}, 0)
-  assert isinstance(env.step('size?'), Step)
-  env.close()
-
-
-FAMILIES = {
-  'hidden_slots': hidden_slots.scripted,
-  'consultation': consultation.scripted,
-}
-by_family = pytest.mark.parametrize('name', FAMILIES)
-
-
-def served_of(name, **fields):
-  family = base.find(name)(**fields)
-  return base.with_services(family, {'user': FAMILIES[name]})
-
-
-@by_family
-@pytest.mark.parametrize('impatient', user_frame.IMPATIENT)
-def test_no_message_breaks_a_family(name, impatient):
-  served = served_of(name, patience=1, impatient=impatient)
-  (task,) = served.tasks('test', 1, 0)
-  env = served.env()
-  for message in (*HOSTILE, *(f'{x}?' for x in HOSTILE)):
-    env.reset(task.task, 0)
-    for _ in range(2):
-      step = env.step(message)
-      assert step.score == 0
-      assert step.done or step.text
-      assert set(step.info) == set(served.columns)
-      if step.done:
-        break
-
-
-@by_family
-def test_a_family_repeats_itself(name):
-  """A function of task, seed and messages, also once it was pickled."""
-  family = base.find(name)()
-  again = pickle.loads(pickle.dumps(family))
-  tasks = list(family.tasks('train', 20, 2))
-  assert tasks == list(again.tasks('train', 20, 2))
-  one, two = served_of(name).env(), served_of(name).env()
-  for task in tasks:
-    messages = ('hm', *task.demonstration)
-    runs = []
-    for env, content in (
-      (one, task.task),
-      (two, json.loads(json.dumps(task.task))),
-      (one, task.task),
-    ):
-      runs.append([env.reset(content, 5), *map(env.step, messages)])
-    assert runs[0] == runs[1] == runs[2]
-
-
-@by_family
-def test_splits_of_a_family_share_nothing(name):
-  family = base.find(name)()
-  keys = {
-    split: {task.key for task in family.tasks(split, 60, 0)}
-    for split in splits.SPLITS
-  }
-  assert {len(x) for x in keys.values()} == {60}
-  assert not keys['train'] & keys['test']
-
-
-@by_family
-def test_the_shipped_sizes_hold_all_demonstrations(name):
+@pytest.mark.parametrize('world', [hidden_slots, consultation])
+def test_the_shipped_sizes_hold_all_demonstrations(world):
   """Messages, turns and observations fit, so that none is cut."""
+  name = world.__name__.rpartition('.')[2]
   sizes = envs.OWN[name]
   rollout, most = sizes['rollout'], sizes['host']['max_observation_tokens']
   encode = tokenizer.Embedded().encode
-  served = served_of(name)
-  env = served.env()
-  for task, messages, _ in served.tasks('train', 300, 1):
+  family = base.with_services(base.find(name)(), {'user': world.scripted})
+  env = family.env()
+  for task, messages, _ in family.tasks('train', 300, 1):
     assert len(messages) <= rollout['max_turns']
     steps = [Step(env.reset(task, 0)), *map(env.step, messages)]
     assert max(len(encode(x.text)) for x in steps) <= most

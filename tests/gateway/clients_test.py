@@ -63,7 +63,7 @@ def test_a_tool_is_called_and_answered(name):
   last = FINAL if rewrites else 'It is 5.5'
   generator = Stub([f'so {CALL}', f'{CALL}\n{CALL}', last])
   with opened(generator) as (gateway, client, session):
-    play(f'http://{client.at.netloc}{client.at.path}', gateway.key, TASK)
+    play(client.at.geturl(), gateway.key, TASK)
   assert session.reward == (1.0, 1.0, {})
   check(session, rows=3 if rewrites else 1)
   if rewrites:
@@ -76,7 +76,7 @@ def test_a_tool_is_called_and_answered(name):
 def test_a_stream_is_read():
   play = example('openai_stream', 'openai')
   with opened(Stub(['no', 'It is 5.5'])) as (gateway, client, session):
-    play(f'http://{client.at.netloc}{client.at.path}', gateway.key, TASK)
+    play(client.at.geturl(), gateway.key, TASK)
   assert session.reward == (1.0, 1.0, {})
   check(session, rows=1)
 
@@ -87,7 +87,7 @@ def test_other_streams_are_read():
   generator = Stub([f'so {CALL}'] * 3)
   tool = {'name': 'add', 'input_schema': {'type': 'object'}}
   with opened(generator) as (gateway, client, _session):
-    address = f'http://{client.at.netloc}{client.at.path}'
+    address = client.at.geturl()
     claude = anthropic.Anthropic(base_url=address, api_key=gateway.key)
     with claude.messages.stream(
       model='m',
@@ -117,7 +117,7 @@ def test_errors_are_those_of_the_clients():
   anthropic = pytest.importorskip('anthropic')
   ask = {'model': 'm', 'messages': [{'role': 'user', 'content': 'x'}]}
   with opened(None, calls=0) as (gateway, client, session):
-    address = f'http://{client.at.netloc}{client.at.path}'
+    address = client.at.geturl()
     gpt = openai.OpenAI(base_url=f'{address}/v1', api_key=gateway.key)
     with errors.raises(openai.BadRequestError, '0'):
       gpt.chat.completions.create(**ask)
@@ -168,7 +168,7 @@ def test_the_client_of_verifiers_gets_tokens():
     return replies
 
   with opened(Stub(['up', 'down'])) as (gateway, client, session):
-    address = f'http://{client.at.netloc}{client.at.path}'
+    address = client.at.geturl()
     one, two = asyncio.run(play(address, gateway.key))
   assert one['completion_ids'] == [*WORDS.encode('up'), WORDS.eot]
   assert one['completion_logprobs'] == [-0.5, -1.5]

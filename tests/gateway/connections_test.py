@@ -8,14 +8,13 @@ import resource
 import socket
 import subprocess
 import sys
-import time
 
 import pytest
 
 from agentrl.gateway import connections
 from agentrl.gateway.app import GatewayLimits
 from agentrl.gateway.connections import Connections
-from tests.gateway.stub import Client, opened, user
+from tests.gateway.stub import Client, opened, until, user
 
 CHAT = 'v1/chat/completions'
 WELL = json.dumps({'messages': [user('x')]})
@@ -89,13 +88,6 @@ def silent(client):
   with contextlib.suppress(BlockingIOError):
     s.connect((client.at.hostname, client.at.port))
   return s
-
-
-def until(true):
-  end = time.monotonic() + 60
-  while not true():
-    assert time.monotonic() < end
-    time.sleep(0.005)
 
 
 def is_cut(s):

@@ -269,15 +269,3 @@ def test_any_value_in_a_reward():
       await app.remove('a')
 
   asyncio.run(play())
-
-
-@pytest.mark.parametrize('model', [['x'], {}, {'a': 1}, 3, True, [[]], 1.5])
-def test_a_model_is_named_by_a_text(model):
-  async def play():
-    app = application('hermes')
-    raw = json.dumps({'model': model, 'token_ids': [20]}).encode()
-    return await ask(app, '/inference/v1/generate', raw)
-
-  status, answer = asyncio.run(play())
-  assert status == 400
-  assert 'model' in json.loads(answer)['error']['message']

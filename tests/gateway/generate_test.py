@@ -29,16 +29,6 @@ def test_tokens_go_on_from_what_was_said():
   assert session.counts['ignored/temperature'] == 2
 
 
-def test_a_message_ends_at_a_stop_token():
-  end = WORDS.encode('~')[0]
-  with opened(Stub(['ab~cd'])) as (_, client, _session):
-    params = {'stop_token_ids': [end, WORDS.eot]}
-    _, reply = client.post(PATH, {'token_ids': [20], 'sampling_params': params})
-  (choice,) = reply['choices']
-  assert choice['token_ids'] == WORDS.encode('ab~')
-  assert choice['finish_reason'] == 'stop'
-
-
 @pytest.mark.parametrize(
   ('body', 'sentence'),
   [

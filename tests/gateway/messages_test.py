@@ -5,15 +5,10 @@ import json
 import pytest
 
 from agentrl.gateway import messages
-from agentrl.gateway.request import ModelReply, ModelRequest, RefusedError
-from agentrl.text.chat_messages import ChatMessage, ToolUse
+from agentrl.gateway.request import ModelRequest, RefusedError
+from agentrl.text.chat_messages import ChatMessage
 from tests import errors
-from tests.gateway.stub import Stub, complete, opened, user
-
-USE = ToolUse('c1', 'find', '{"x":1}')
-REPLY = ModelReply(
-  'r', 7, 'policy', 'so', [USE], 'tool_calls', (4, 5), complete([9, 10, 2])
-)
+from tests.gateway.stub import REPLY, USE, Stub, opened, user
 
 
 def test_messages_and_tools():

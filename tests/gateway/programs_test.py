@@ -22,14 +22,9 @@ from agentrl.text import chat_format, tokenizer
 from agentrl.types import Status
 
 WORDS = tokenizer.Embedded()
+VOCAB = WORDS.vocab_size
 SHAPE = transformer.DecoderConfig(
-  vocab=WORDS.vocab_size,
-  width=16,
-  layers=2,
-  heads=2,
-  kv_heads=2,
-  head_dim=8,
-  mlp=32,
+  vocab=VOCAB, width=16, layers=2, heads=2, kv_heads=2, head_dim=8, mlp=32
 )
 LIMITS = host.EpisodeLimits(
   turns=4, message=6, observation=96, opening=0, context=300, row=500

@@ -3,18 +3,13 @@
 import pytest
 
 from agentrl.gateway import responses
-from agentrl.gateway.request import ModelReply, ModelRequest, RefusedError
+from agentrl.gateway.request import ModelRequest, RefusedError
 from agentrl.text import chat_format
-from agentrl.text.chat_messages import ChatMessage, ToolUse
+from agentrl.text.chat_messages import ChatMessage
 from agentrl.text.message_graph import MessageGraph
 from agentrl.text.tool_calls import format_of
 from tests import errors
-from tests.gateway.stub import WORDS, complete, user
-
-USE = ToolUse('c1', 'find', '{"x":1}')
-REPLY = ModelReply(
-  'r', 7, 'policy', 'so', [USE], 'tool_calls', (4, 5), complete([9, 10, 2])
-)
+from tests.gateway.stub import REPLY, USE, WORDS, user
 
 
 def test_items_and_tools():

@@ -89,15 +89,8 @@ def test_what_ends_a_message():
   request = asked(stops=['END', 'X'], stop_tokens=[WORDS.encode('~')[0]])
   session = made(stop=lambda ids: 5 if len(ids) >= 5 else 0)
   stop = session.begin(request).how.stop
-  for text, size in (
-    ('a', 0),
-    ('a END', 5),
-    ('aX', 2),
-    ('a~', 2),
-    ('abcde', 5),
-  ):
-    ids = WORDS.encode(text)
-    assert stop(ids) == size
+  sizes = {'a': 0, 'a END': 5, 'aX': 2, 'a~': 2, 'abcde': 5}
+  assert {x: stop(WORDS.encode(x)) for x in sizes} == sizes
   reply = answered(session, 'a ENDX', request, eot=False)
   assert (reply.text, reply.finish) == ('a ', 'stop')
   # The tokens of the text that ended it stay.
@@ -105,27 +98,21 @@ def test_what_ends_a_message():
 
 
 @pytest.mark.parametrize(
-  ('text', 'fields', 'said', 'finish', 'stop'),
+  ('text', 'fields', 'said', 'stop'),
   [
-    ('a', {}, 'a', 'stop', None),
-    ('a END b', {'stops': ['END']}, 'a ', 'stop', 'END'),
-    (
-      'a END b',
-      {'stops': ['b', 'END']},
-      'a ',
-      'stop',
-      'END',
-    ),  # the first in it
-    ('aXY', {'stops': ['XY', 'X']}, 'a', 'stop', 'XY'),
-    ('a~', {'stop_tokens': [WORDS.encode('~')[0]]}, 'a', 'stop', 9 + ord('~')),
-    ('a', {'stops': ['END'], 'stop_tokens': [5]}, 'a', 'stop', None),
-    ('a', {'stop_tokens': [WORDS.eot]}, 'a', 'stop', None),
+    ('a', {}, 'a', None),
+    ('a END b', {'stops': ['END']}, 'a ', 'END'),
+    ('a END b', {'stops': ['b', 'END']}, 'a ', 'END'),  # the first in it
+    ('aXY', {'stops': ['XY', 'X']}, 'a', 'XY'),
+    ('a~', {'stop_tokens': [WORDS.encode('~')[0]]}, 'a', 9 + ord('~')),
+    ('a', {'stops': ['END'], 'stop_tokens': [5]}, 'a', None),
+    ('a', {'stop_tokens': [WORDS.eot]}, 'a', None),
   ],
 )
-def test_what_of_the_request_ended_a_message(text, fields, said, finish, stop):
+def test_what_of_the_request_ended_a_message(text, fields, said, stop):
   ends = not (stop or fields.get('stop_tokens') == [WORDS.eot])
   reply = answered(made(), text, asked(**fields), eot=ends or stop is None)
-  assert (reply.text, reply.finish, reply.stop) == (said, finish, stop)
+  assert (reply.text, reply.finish, reply.stop) == (said, 'stop', stop)
 
 
 def test_calls_have_ids_and_the_text_is_around_them():
@@ -191,6 +178,7 @@ def test_a_finished_session():
     ({'reward': 1}, (1.0, 1.0, {})),
     ({'reward': -2, 'score': 0}, (-2.0, 0.0, {})),
     ({'reward': 0.25}, (0.25, 0.25, {})),
+    ({'reward': -0.0, 'terms': {'a': 0}}, (0.0, 0.0, {'a': 0.0})),
     ({}, None),
     ({'reward': True}, None),
     ({'reward': '1'}, None),
@@ -198,6 +186,10 @@ def test_a_finished_session():
     ({'reward': 2, 'score': 1.5}, None),
     ({'reward': 10**400}, None),
     ({'reward': 1e13, 'score': 1}, None),
+    *(
+      ({'reward': 1, 'terms': terms}, None)
+      for terms in (3, {'a': 'much'}, {'a': 1e300}, {'a': True})
+    ),
   ],
 )
 def test_rewards(body, reward):
@@ -208,6 +200,9 @@ def test_rewards(body, reward):
     assert session.reward is None
   else:
     assert session.post(body) == session.reward == reward
+    with pytest.raises(RefusedError) as late:  # the first counts, 0 as well
+      session.post({'reward': 1})
+    assert late.value.status == 409
 
 
 def test_given_messages():

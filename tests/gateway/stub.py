@@ -1,19 +1,24 @@
 """A gateway over a generator that says what a test wants; a plain client."""
 
+import asyncio
 import contextlib
 import http.client
 import json
 import threading
+import time
 import urllib.parse
 from concurrent.futures import Future
 
 import numpy as np
+import uvicorn.server
 
 from agentrl.gateway.app import GatewayLimits
+from agentrl.gateway.request import ModelReply
 from agentrl.gateway.server import Gateway
 from agentrl.gateway.session import Session, SessionLimits, attempt_sampling
 from agentrl.rollout.engine.engine import Completion
 from agentrl.text import chat_format, tokenizer
+from agentrl.text.chat_messages import ToolUse
 from agentrl.text.tool_calls import format_of
 
 WORDS = tokenizer.Embedded()
@@ -21,10 +26,37 @@ LIMITS = SessionLimits(calls=8, message=64, context=2000, row=4000)
 KEYS = np.arange(256, dtype=np.uint32).reshape(128, 2)
 
 
+class Impatient:
+  """asyncio for uvicorn, which looks every tenth of a second if it may end."""
+
+  def __getattr__(self, name):
+    return getattr(asyncio, name)
+
+  async def sleep(self, seconds):
+    await asyncio.sleep(seconds / 20)
+
+
+uvicorn.server.asyncio = Impatient()
+
+
 def complete(ids):
   size = len(ids)
   logp = [-0.5 - i for i in range(size)]
   return Completion(0, list(ids), logp, [0.1] * size, [3] * size)
+
+
+# A text and a call of a tool.
+USE = ToolUse('c1', 'find', '{"x":1}')
+REPLY = ModelReply(
+  'r', 7, 'policy', 'so', [USE], 'tool_calls', (4, 5), complete([9, 10, 2])
+)
+
+
+def until(true):
+  end = time.monotonic() + 60
+  while not true():
+    assert time.monotonic() < end
+    time.sleep(0.005)
 
 
 class Stub:

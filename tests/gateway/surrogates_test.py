@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from agentrl.text.tool_calls import FORMATS
-from tests.gateway.stub import Client, Stub, complete, made, opened, user
+from tests.gateway.stub import Client, Stub, complete, opened, user
 
 SAID = '<tool_call>\n{"name": "f", "arguments": {"x": "\\ud83d"}}\n</tool_call>'
 PARAMETERS = {'type': 'object', 'properties': {'x': {'type': 'string'}}}
@@ -59,39 +58,6 @@ def test_a_client_goes_on_from_such_a_call():
     client.chat(**more)
   assert [x.prompt.foreign for x in session.graph.calls.values()] == [0, 0, 0]
   assert [x.prompt.parent for x in session.graph.calls.values()] == [-1, 0, 0]
-
-
-@pytest.mark.parametrize('format', FORMATS)
-def test_any_text_of_a_client(format):
-  """In texts, names, results, arguments, stops; the prompt can be written."""
-  half = '\ud83d'
-  use = {'id': half, 'function': {'name': half, 'arguments': f'["{half}"]'}}
-  schema = {'type': 'object', 'required': [half]}
-  schema['properties'] = {half: {'type': 'string', 'description': half}}
-  tool = {'name': 'f', 'description': half, 'parameters': schema}
-  body = {
-    'messages': [
-      {'role': 'system', 'content': half},
-      user([{'type': 'text', 'text': half}]),
-      {'role': 'assistant', 'content': half, 'tool_calls': [use]},
-      {'role': 'tool', 'content': half, 'tool_call_id': half},
-    ],
-    'tools': [{'type': 'function', 'function': tool}],
-    'stop': [half],
-    half: half,
-  }
-  generator = Stub(['ab\ufffdc'])
-  session = made(format=format, **ROOM)
-  with opened(generator, session=session) as (_, client, _session):
-    status, reply = client.post('v1/chat/completions', body)
-    assert status == 200, reply
-    (choice,) = reply['choices']
-    assert (choice['message']['content'], choice['stop_reason']) == (
-      'ab',
-      '\ufffd',
-    )
-    words = session._words.decode(generator.asked[0][0])
-    assert words.count('\ufffd') >= 6
 
 
 def test_an_error_that_holds_half_a_pair():

@@ -13,6 +13,7 @@ from agentrl.rollout.engine.engine import Sizes
 from agentrl.rollout.engine.service import EngineService
 from agentrl.text import chat_format
 from agentrl.text.tool_calls import format_of
+from tests import errors
 from tests.gateway.stub import WORDS, Client, Stub, complete, user
 
 CHAT = 'v1/chat/completions'
@@ -102,26 +103,28 @@ def test_a_swap_is_a_wait_for_clients(monkeypatch):
 
 
 @pytest.mark.parametrize(
-  ('body', 'status', 'sentence'),
+  ('body', 'sentence'),
   [
-    ({'path': 'torn', 'version': 1}, 400, 'torn is not whole'),
-    ({'path': 3, 'version': 1}, 400, 'path must be a string'),
-    ({'path': 'p'}, 400, 'got None'),
-    ({'path': 'p', 'version': True}, 400, 'got True'),
-    ({'path': 'p', 'version': -1}, 400, 'got -1'),
-    ({'path': 'p', 'version': 1.0}, 400, 'got 1.0'),
-    ({'path': None, 'version': 1}, 400, ' is not whole'),
-    ({'path': 'x' * 5000, 'version': 1}, 400, 'is not whole'),
+    ({'path': 'torn', 'version': 1}, 'torn is not whole'),
+    ({'path': 'locked', 'version': 1}, 'locked is not whole'),
+    ({'path': 3, 'version': 1}, 'path must be a string'),
+    ({'path': 'p'}, 'got None'),
+    ({'path': 'p', 'version': True}, 'got True'),
+    ({'path': 'p', 'version': -1}, 'got -1'),
+    ({'path': 'p', 'version': 1.0}, 'got 1.0'),
+    ({'path': None, 'version': 1}, ' is not whole'),
+    ({'path': 'x' * 5000, 'version': 1}, 'is not whole'),
   ],
 )
-def test_weights_that_are_refused(body, status, sentence):
+def test_weights_that_are_refused(body, sentence):
   def update(path, version):
-    raise ValueError(f'{path} is not whole')
+    error = PermissionError if path == 'locked' else ValueError
+    raise error(f'{path} is not whole')
 
   with Gateway(Stub(), model='m', context=9, update=update) as gateway:
     client = Client(gateway.address, gateway.key)
-    got, reply = client.post('update_weights', body)
-    assert got == status
+    status, reply = client.post('update_weights', body)
+    assert status == 400
     assert sentence in reply['error']['message']
     client.key = 'wrong'
     assert client.post('update_weights', body)[0] == 401
@@ -146,9 +149,7 @@ def test_only_newer_weights_are_taken():
     for old in (2, 0):
       status, reply = post(old)
       assert status == 409
-      assert f'version must be newer than 3, which is loaded, got {old}' in (
-        reply['error']['message'].replace('\n', ' ')
-      )
+      errors.check(reply['error']['message'], f'version 3 {old}')
     assert post(3, 'other')[0] == 409
     assert post(3) == (200, {'version': 3})  # its answer may have been lost
     assert taken == [0, 3]
@@ -161,17 +162,6 @@ def test_only_newer_weights_are_taken():
       statuses = [x[0] for x in pool.map(post, [6] * 8)]
     assert statuses == [200] * 8
     assert taken == [0, 3, 4, 5, 6]
-
-
-def test_a_folder_that_cannot_be_read_is_refused():
-  def update(path, version):
-    raise PermissionError(f'{path} may not be read')
-
-  with Gateway(Stub(), model='m', context=9, update=update) as gateway:
-    client = Client(gateway.address, gateway.key)
-    status, reply = client.post('update_weights', {'path': 'p', 'version': 1})
-  assert status == 400
-  assert 'may not be read' in reply['error']['message']
 
 
 def test_nobody_updates_a_server_that_takes_no_weights():

@@ -6,13 +6,12 @@ import subprocess
 import sys
 import time
 
-import numpy as np
 import pytest
 
-from agentrl.log import metrics, trajectories
-from agentrl.run import build, pretrained, weights, workdir
+from agentrl.log import metrics
 from agentrl.runtime import storage
 from tests.bucket import bucket  # noqa: F401
+from tests.integration.same import assert_same_run
 
 SMALL = (
   '--config=grpo:tiny',
@@ -44,19 +43,6 @@ def done(run: str) -> int:
   return rows[-1]['step'] if rows else 0
 
 
-def rows(run: str) -> list[dict]:
-  read = metrics.read(storage.path(run) / metrics.FILE)
-  return [{k: v for k, v in r.items() if k != 'time/seconds'} for r in read]
-
-
-def state(run: str):
-  c = workdir.read_config(run)
-  shape = (
-    build.experiment(c).shape if not c.model.path else pretrained.language(c)
-  )
-  return weights.load(c, shape, run)
-
-
 @pytest.mark.nightly
 def test_a_run_in_a_bucket_killed_three_times_ends_as_the_local_one(
   tmp_path,
@@ -78,18 +64,7 @@ def test_a_run_in_a_bucket_killed_three_times_ends_as_the_local_one(
     child.wait()
     assert not (storage.path(there) / 'summary.txt').exists()
   subprocess.run(command('train', there, *words), check=True, env=environ)
-  np.testing.assert_equal(rows(there), rows(local))
-  logs = [trajectories.Log(run) for run in (local, there)]
-  assert list(logs[0]) == list(logs[1])
-  assert len(logs[0]) > 0
-  (step, one), (same, other) = state(local), state(there)
-  assert step == same == 10
-  import jax
-
-  for x, y in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
-    if jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key):
-      x, y = jax.random.key_data(x), jax.random.key_data(y)
-    assert np.asarray(x).tobytes() == np.asarray(y).tobytes()
+  assert_same_run(local, there, steps=10)
   names = storage.files(storage.path(there))
   assert {'config.json', 'header.json', 'summary.txt', 'curve.png'} <= {*names}
   ran = subprocess.run(

@@ -13,6 +13,7 @@ from agentrl.log import metrics, trajectories
 from agentrl.run import runner
 from agentrl.runtime import lock
 from tests import errors
+from tests.integration.cut import KilledError
 from tests.integration.toy_run import STEPS, rows, run, state
 
 SIDE_FILES = (
@@ -29,10 +30,6 @@ SIDE_FILES = (
   'lock.1',
 )
 WAYS = ('truncated', 'flipped', 'emptied', 'folder', 'removed', 'noise')
-
-
-class KilledError(Exception):
-  pass
 
 
 def kill(step: int) -> None:

@@ -16,6 +16,7 @@ from agentrl import mesh, types
 from agentrl.model import fold, pieces
 from agentrl.nn import config, transformer
 from agentrl.rollout.engine.engine import Engine, SamplingParams, Sizes
+from tests.model.rows import make
 
 GROUP, SYSTEM, TURNS, MESSAGE, OBSERVED = 8, 1024, 6, 64, 128
 LENGTH = SYSTEM + TURNS * (MESSAGE + OBSERVED)
@@ -80,51 +81,29 @@ def distinct(sequences) -> int:
   return len(seen)
 
 
-def plain(agent: Agent) -> list[Conversation]:
-  """A group of attempts at one task."""
-  system = agent.tokens(SYSTEM)
-  talks = [Conversation([], []) for _ in range(GROUP)]
-  now = dict.fromkeys(range(GROUP), system)
-  for _ in range(TURNS):
-    now = _turn(agent, talks, now)
-  return talks
+def play(agent: Agent, how: str) -> list[Conversation]:
+  """Attempts at one task, whose second half begins otherwise.
 
-
-def branching(agent: Agent) -> list[Conversation]:
-  """Four attempts; after the third turn each has a branch."""
+  Args:
+    how: 'plain'; 'branching': each of four attempts gets a branch there;
+      'compacted': the turns before it are replaced by a summary
+  """
   system = agent.tokens(SYSTEM)
-  talks = [Conversation([], []) for _ in range(GROUP // 2)]
-  now = dict.fromkeys(range(GROUP // 2), system)
+  count = GROUP // 2 if how == 'branching' else GROUP
+  talks = [Conversation([], []) for _ in range(count)]
+  now = [system] * count
   for turn in range(TURNS):
-    if turn == TURNS // 2:
-      for i in range(GROUP // 2):
-        contexts, messages = list(talks[i].contexts), list(talks[i].messages)
-        talks.append(Conversation(contexts, messages))
-        now[GROUP // 2 + i] = now[i]
-    now = _turn(agent, talks, now)
+    if turn == TURNS // 2 and how == 'branching':
+      talks += [Conversation([*x.contexts], [*x.messages]) for x in talks]
+      now += now
+    if turn == TURNS // 2 and how == 'compacted':
+      now = [system + agent.tokens(MESSAGE) for _ in now]
+    said = agent.say(dict(enumerate(now)))
+    for i, talk in enumerate(talks):
+      talk.contexts.append(now[i])
+      talk.messages.append(said[i])
+      now[i] = [*now[i], *said[i], *agent.tokens(OBSERVED)]
   return talks
-
-
-def compacted(agent: Agent) -> list[Conversation]:
-  """A group whose turns are replaced by a summary after the third."""
-  system = agent.tokens(SYSTEM)
-  talks = [Conversation([], []) for _ in range(GROUP)]
-  now = dict.fromkeys(range(GROUP), system)
-  for turn in range(TURNS):
-    if turn == TURNS // 2:
-      now = {i: system + agent.tokens(MESSAGE) for i in now}
-    now = _turn(agent, talks, now)
-  return talks
-
-
-def _turn(agent: Agent, talks, now) -> dict[int, list[int]]:
-  said = agent.say(now)
-  after = {}
-  for i, context in now.items():
-    talks[i].contexts.append(list(context))
-    talks[i].messages.append(said[i])
-    after[i] = [*context, *said[i], *agent.tokens(OBSERVED)]
-  return after
 
 
 def rows_of(talks: list[Conversation]) -> types.Rows:
@@ -145,19 +124,7 @@ def rows_of(talks: list[Conversation]) -> types.Rows:
   ids, own, live = np.zeros((3, n, LENGTH), np.int32)
   for i, (row, mine) in enumerate(zip(tokens, sampled, strict=True)):
     ids[i, : len(row)], own[i, : len(row)], live[i, : len(row)] = row, mine, 1
-  seg = jnp.asarray(live) - 1
-  zero = jnp.zeros((n, LENGTH))
-  return types.Rows(
-    tokens=jnp.asarray(ids),
-    seg=seg,
-    traj=seg,
-    turn=seg,
-    span=zero.astype(jnp.int8),
-    sampled=jnp.asarray(own, bool),
-    weight=jnp.asarray(own, jnp.float32),
-    logp=zero,
-    version=zero.astype(jnp.int32),
-  )
+  return make(ids, own, live - 1)
 
 
 @jax.jit
@@ -175,12 +142,12 @@ def folded_tokens(rows: types.Rows):
 
 
 @pytest.mark.parametrize(
-  'play',
-  [pytest.param(plain, marks=pytest.mark.nightly), branching, compacted],
+  'how',
+  [pytest.param('plain', marks=pytest.mark.nightly), 'branching', 'compacted'],
 )
-def test_what_differs_is_computed_once(play):
+def test_what_differs_is_computed_once(how):
   agent = Agent()
-  talks = play(agent)
+  talks = play(agent, how)
   # The last token that is drawn is read by nobody.
   heard = [
     [*context, *message[:-1]]

@@ -9,23 +9,20 @@ from agentrl.log import metrics
 from agentrl.run import build, runner
 from agentrl.run.play import sampler
 from agentrl.run.stage import sources
+from tests.integration.judged_methods_test import small
 
 IMITATED = ('agentrefine', 'faft', 'proactive_agent', 'smart')
 
 
-def small(method, folder):
-  c = importlib.import_module(f'agentrl.configs.{method}').get_config('tiny')
-  c.data = str(folder / 'data')
-  c.env.update(dict(train=8, test=2))
-  c.model.update(dict(width=8, layers=1, heads=1, kv_heads=1, head_dim=8))
-  c.rollout.update(dict(batch=8, group_size=4, slots=8))
-  c.sft.update(dict(steps=2, batch=8))
-  c.micro_batch, c.eval.episodes = 8, 8
+def config(method, folder):
+  module = importlib.import_module(f'agentrl.configs.{method}')
+  c = small(module.get_config('tiny'), folder)
+  c.sft.steps = 2
   return c
 
 
 def test_mistakes_of_agentrefine_have_no_weight(tmp_path):
-  s = build.experiment(small('agentrefine', tmp_path))
+  s = build.experiment(config('agentrefine', tmp_path))
   with sampler.open_host_sampler(s) as playing:
     source = sources.demonstrations(s, 'refined', s, playing)
     refined = source.take(np.arange(8))
@@ -40,7 +37,7 @@ def test_mistakes_of_agentrefine_have_no_weight(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize('method', IMITATED)
 def test_it_is_trained_and_evaluated_in_its_world(tmp_path, method):
-  c = small(method, tmp_path)
+  c = config(method, tmp_path)
   assert tuple(c.stages) == ('sft',)
   runner.run(c, str(tmp_path / 'run'))
   rows = metrics.read(str(tmp_path / 'run' / 'metrics.jsonl'))

@@ -41,6 +41,9 @@ _DEFAULT = 'here the default comes to the same'
 _SAMPLER = 'the sampler computes what the learner does'
 _WIRED = 'a value behind it makes it the same'
 _EARLY = 'it begins later'
+GRPO = {'episode: episode_return', 'episode: center', 'episode: scale'}
+_LINKS = dict.fromkeys(GRPO, _UNTAUGHT)
+_STREAM = _LINKS | {'stream episode': _UNTAUGHT}
 IDLE: dict[str, dict[str, str]] = {
   'adca_allocation': {'hp.attribution.add_label': _WIRED},
   'archer': {'loss': _RATIO},
@@ -59,9 +62,7 @@ IDLE: dict[str, dict[str, str]] = {
     'loss_aggregation.ppo': _LENGTH,
     'loss_aggregation.kl_k3': _LENGTH,
   },
-  'gkd': dict.fromkeys(
-    ('episode: episode_return', 'episode: center', 'episode: scale'), _UNTAUGHT
-  ),
+  'gkd': _LINKS,
   'gpg': {'loss': _RATIO, 'episode: scale_by_nonzero': 'all groups differ'},
   'gspo_turn': {'loss_aggregation.gspo_turn': _LENGTH},
   'hiper': {'hp.signal.low_and_high': _VALUE},
@@ -82,18 +83,8 @@ IDLE: dict[str, dict[str, str]] = {
   'muonclip': {'role.policy.qk_clip': 'logits stay below 100'},
   'odysseus': {'hp.signal.value': _VALUE},
   'oni': {'intrinsic: scale_by_count': 'no state is seen twice'},
-  'opd': dict.fromkeys(
-    (
-      'stream episode',
-      'episode: episode_return',
-      'episode: center',
-      'episode: scale',
-    ),
-    _UNTAUGHT,
-  ),
-  'opsd': dict.fromkeys(
-    ('episode: episode_return', 'episode: center', 'episode: scale'), _UNTAUGHT
-  ),
+  'opd': _STREAM,
+  'opsd': _LINKS,
   'oprl_parity': {'loss': _RATIO, 'hp.episode.leave_one_out': _DEFAULT},
   'ppo': {'hp.signal.value': _VALUE},
   'ppo_bilevel': {'hp.signal.value': _VALUE},
@@ -125,16 +116,7 @@ IDLE: dict[str, dict[str, str]] = {
   'step_grpo': dict.fromkeys(
     ('hp.episode.center', 'hp.episode.scale'), 'all of a group begin alike'
   ),
-  'tcod': dict.fromkeys(
-    (
-      'stream episode',
-      'episode: episode_return',
-      'episode: center',
-      'episode: scale',
-    ),
-    _UNTAUGHT,
-  )
-  | {'hp.task.growing_horizon': _EARLY},
+  'tcod': _STREAM | {'hp.task.growing_horizon': _EARLY},
   'tool_star': {
     'episode: center': 'the mean of both groups is 0',
     'env.retrievers': 'no demonstration needs another',
@@ -318,9 +300,6 @@ def found(c, plain, shared) -> dict[str, bool]:
         other = Method(pruned(part.config), shared, own)
         out[part.name] = acts(method, other, part.shows, made)
   return out
-
-
-GRPO = {'episode: episode_return', 'episode: center', 'episode: scale'}
 
 
 def check(name, out):

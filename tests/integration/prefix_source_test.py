@@ -8,7 +8,9 @@ from agentrl.dataset import run_log, trajectory_store
 from agentrl.log import metrics
 from agentrl.run import runner
 from agentrl.types import Span
-from tests.integration.resume_test import SMALL, KilledError, assert_same_run
+from tests.integration.cut import after_row
+from tests.integration.resume_test import SMALL
+from tests.integration.same import assert_same_run
 
 ENVS = {'frozen_lake': {'slip': True}, 'countdown': {}}
 
@@ -34,21 +36,12 @@ def given_turns(x):
 
 
 @pytest.mark.nightly
-def test_killed_while_own_trajectories_go_on(tmp_path, monkeypatch):
+def test_killed_while_own_trajectories_go_on(tmp_path):
   c = config(tmp_path, 'frozen_lake')
   whole, cut = str(tmp_path / 'whole'), str(tmp_path / 'cut')
   runner.run(c, whole)
-  write = metrics.MetricsWriter.write
-
-  def write_and_die(self, step, scalars, *, phase, stage=''):
-    write(self, step, scalars, phase=phase, stage=stage)
-    if step == 5:
-      raise KilledError
-
-  with monkeypatch.context() as patch:
-    patch.setattr(metrics.MetricsWriter, 'write', write_and_die)
-    with pytest.raises(KilledError):
-      runner.run(c, cut)
+  with after_row(5):
+    runner.run(c, cut)
   runner.run(c, cut)
   assert_same_run(whole, cut, steps=6)
   check_beginnings(whole)

@@ -1,6 +1,5 @@
 """A run shared by processes is the run of one, and says it once."""
 
-import math
 import os
 import pathlib
 import re
@@ -11,7 +10,7 @@ import sys
 
 import pytest
 
-from agentrl.log import metrics
+from tests.integration.same import SLOTS, assert_rows, rows
 
 ROOT = pathlib.Path(__file__).parents[2]
 DEVICES = 8
@@ -74,21 +73,6 @@ def train(workdir, data, count: int, flags) -> list[str]:
   for p, (_, error) in zip(started, told, strict=True):
     assert p.returncode == 0, error
   return [out for out, _ in told]
-
-
-def rows(workdir) -> list[dict]:
-  return metrics.read(workdir / 'metrics.jsonl')
-
-
-def check_equal(got: list[dict], want: list[dict]):
-  assert [r['step'] for r in got] == [r['step'] for r in want]
-  for a, b in zip(got, want, strict=True):
-    assert a.keys() == b.keys()
-    for name in a.keys() - {'phase', 'time/seconds'}:
-      if name.startswith('rollout/engine/'):
-        continue  # who shares slots with whom
-      close = math.isclose(a[name], b[name], rel_tol=1e-5, abs_tol=1e-5)
-      assert close or a[name] != a[name] != b[name], (name, a[name], b[name])
 
 
 def said(program: str, tmp_path) -> list[list[str]]:
@@ -200,13 +184,13 @@ def test_two_processes_are_one(tmp_path, flags):
   printed = train(two, data, 2, flags)
   assert 'success' in printed[0]
   assert not GLOO.sub('', printed[1]), printed[1]  # process 0 speaks for all
-  want = rows(one)
+  want = rows(one, SLOTS)
   learned = [r['policy/grad_norm'] for r in want if r['phase'] != 'eval']
   assert all(learned), learned  # else all of them are equal, and tell nothing
   assert not any('fault' in name for r in want for name in r)
-  check_equal(rows(two), want)
+  assert_rows(rows(two, SLOTS), want, rtol=1e-5, atol=1e-5)
   for workdir, count in ((one, 2), (two, 1)):
     last = max(int(p.name) for p in (workdir / 'checkpoints').glob('[0-9]*'))
     shutil.rmtree(workdir / 'checkpoints' / str(last))
     train(workdir, data, count, flags)
-    check_equal(rows(workdir), want)
+    assert_rows(rows(workdir, SLOTS), want, rtol=1e-5, atol=1e-5)

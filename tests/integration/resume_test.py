@@ -8,18 +8,15 @@ import subprocess
 import sys
 import time
 
-import jax
 import numpy as np
 import pytest
 
 from agentrl.configs import archer_replay, grpo, rorecomp, spear
-from agentrl.learner import update
-from agentrl.log import descriptions, metrics, trajectories
 from agentrl.run import build, runner, weights
-from agentrl.run import workdir as workdir_lib
+from tests.integration.cut import after_row
+from tests.integration.same import assert_same_run, pairs, rows
 
 SMALL = {
-  'data': 'data',
   'steps': 8,
   'micro_batch': 24,
   'model.width': 16,
@@ -36,47 +33,6 @@ SMALL = {
 }
 
 
-def rows(workdir):
-  """What a run measured, without the clock."""
-  return [
-    {k: v for k, v in row.items() if not k.startswith('time/')}
-    for row in metrics.read(os.path.join(workdir, 'metrics.jsonl'))
-  ]
-
-
-def assert_same_run(one, other, *, steps):
-  """Equal rows, one for each step, and equal bits in every array."""
-  here, there = rows(one), rows(other)
-  assert [r['step'] for r in here if r['phase'] != 'eval'] == [
-    *range(1, steps + 1)
-  ]
-  np.testing.assert_equal(here, there)  # NaN where nothing was counted
-  names = {name for row in here for name in row} - {'step', 'phase', 'stage'}
-  assert [x for x in sorted(names) if not descriptions.describe(x)] == []
-  logs = [trajectories.Log(workdir) for workdir in (one, other)]
-  assert set(logs[0].heads['step']) - {0} == set(range(1, steps + 1))
-  assert list(logs[0]) == list(logs[1])
-  c = workdir_lib.read_config(one)
-  s = build.experiment(c)
-  (step, state), (_, twin) = (weights.load(c, s.shape, w) for w in (one, other))
-  assert step == steps
-  fresh = update.init(s.algorithm, jax.random.key(c.seed))
-  moved = [np.any(a != b) for a, b in _pairs(fresh.params, state.params)]
-  assert any(moved)  # else equal parameters say nothing
-  kept = [(x.params, x.opt, x.memory) for x in (state, twin)]
-  for a, b in _pairs(*kept):
-    np.testing.assert_array_equal(a, b)
-
-
-def _pairs(one, other):
-  leaves = (map(np.asarray, jax.tree.leaves(x)) for x in (one, other))
-  return zip(*leaves, strict=True)
-
-
-class KilledError(Exception):
-  pass
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
   ('method', 'arg'),
@@ -90,7 +46,7 @@ class KilledError(Exception):
     pytest.param(grpo, 'tiny,tasks=difficulty_band', marks=pytest.mark.nightly),
   ],
 )
-def test_stopped_between_checkpoints(method, arg, tmp_path, monkeypatch):
+def test_stopped_between_checkpoints(method, arg, tmp_path):
   """Stopped once a row beyond the last checkpoint has been written."""
   c = method.get_config(arg)
   c.update_from_flattened_dict(SMALL)
@@ -100,17 +56,8 @@ def test_stopped_between_checkpoints(method, arg, tmp_path, monkeypatch):
   c.curate, c.hp.curate = (), {}  # for which all groups are alike then
   whole, cut = str(tmp_path / 'whole'), str(tmp_path / 'cut')
   runner.run(c, whole)
-  write = metrics.MetricsWriter.write
-
-  def write_and_die(self, step, scalars, **where):
-    write(self, step, scalars, **where)
-    if step == 3:
-      raise KilledError
-
-  with monkeypatch.context() as patch:
-    patch.setattr(metrics.MetricsWriter, 'write', write_and_die)
-    with pytest.raises(KilledError):
-      runner.run(c, cut)
+  with after_row(3):
+    runner.run(c, cut)
   assert rows(cut)[-1]['step'] == 3
   runner.run(c, cut)
   assert_same_run(whole, cut, steps=4)
@@ -134,7 +81,7 @@ def test_goes_on_on_another_mesh(tmp_path):
   s = build.experiment(c)
   states = [weights.load(c, s.shape, w) for w in (whole, cut)]
   assert [step for step, _ in states] == [4, 4]
-  for a, b in _pairs(*(state.params for _, state in states)):
+  for a, b in pairs(*(state.params for _, state in states)):
     np.testing.assert_allclose(a, b, atol=1e-5)
 
 

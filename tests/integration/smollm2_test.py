@@ -197,7 +197,6 @@ def test_it_is_trained_killed_resumed_and_exported(tmp_path):
     '--config.loss=("ppo","entropy")',
   )
   begun = subprocess.Popen(train, cwd=ROOT, start_new_session=True)
-  begun = subprocess.Popen(train, cwd=ROOT, start_new_session=True)
   while begun.poll() is None and not _saved(folder, 3):
     time.sleep(0.2)
   assert begun.poll() is None

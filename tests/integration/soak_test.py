@@ -9,7 +9,6 @@ is of a host world, one has LoRA, one a memory.
 """
 
 import json
-import math
 import os
 import pathlib
 import shutil
@@ -18,33 +17,14 @@ import subprocess
 import sys
 import time
 
-import jax
-import numpy as np
 import pytest
 
-from agentrl.log import metrics, trajectories
-from agentrl.run import build, weights
-from agentrl.run import workdir as workdir_lib
-from tests.integration.resume_test import assert_same_run
+from tests.integration import same
+from tests.integration.resume_test import SMALL
 
 ROOT = pathlib.Path(__file__).parents[2]
 STEPS = 12
-TINY = (
-  '--config.steps=8',
-  '--config.micro_batch=24',
-  '--config.model.width=16',
-  '--config.model.layers=1',
-  '--config.rollout.batch=8',
-  '--config.rollout.slots=8',
-  '--config.rollout.max_turns=3',
-  '--config.sft.steps=4',
-  '--config.sft.batch=8',
-  '--config.env.train=16',
-  '--config.env.test=4',
-  '--config.eval.episodes=8',
-  '--config.eval.every=4',
-  '--config.checkpoint.every=3',
-)
+TINY = [f'--config.{k}={v}' for k, v in (SMALL | {'eval.every': 4}).items()]
 MOVED = ("--config.loss=('ppo','entropy')",)  # also where nothing is solved
 RUNS = {
   'grpo': ('configs/grpo.py:tiny', *TINY, *MOVED),
@@ -176,46 +156,6 @@ def cache(tmp_path_factory):
   return tmp_path_factory.mktemp('cache')
 
 
-def check_host(one: str, other: str) -> None:
-  """The same rows, steps and tokens, and arrays to 1e-6."""
-  here, there = (
-    metrics.read(pathlib.Path(w, metrics.FILE)) for w in (one, other)
-  )
-  steps = [r['step'] for r in here if r['phase'] != 'eval']
-  assert steps == list(range(1, STEPS + 1))
-  assert [(r['step'], r['phase']) for r in here] == [
-    (r['step'], r['phase']) for r in there
-  ]
-  for a, b in zip(here, there, strict=True):
-    assert a.keys() == b.keys()
-    for key in a.keys() - {'phase'}:
-      if key.startswith(('time/', 'rollout/engine/', 'rollout/host/')):
-        continue  # who waited for whom
-      close = math.isclose(a[key], b[key], rel_tol=1e-6, abs_tol=1e-6)
-      assert close or a[key] != a[key] != b[key], (key, a[key], b[key])
-  logs = [trajectories.Log(w) for w in (one, other)]
-  said = [
-    [
-      [
-        t['step'],
-        t['phase'],
-        t['task'],
-        t['member'],
-        *(turn['said']['tokens'] for turn in t['turns']),
-      ]
-      for t in log
-    ]
-    for log in logs
-  ]
-  assert said[0] == said[1]
-  c = workdir_lib.read_config(one)
-  s = build.experiment(c)
-  states = [weights.load(c, s.shape, w) for w in (one, other)]
-  assert [step for step, _ in states] == [STEPS] * 2
-  for a, b in zip(*(jax.tree.leaves(x.params) for _, x in states), strict=True):
-    np.testing.assert_allclose(a, b, atol=1e-6)
-
-
 def soak(tmp_path, cache, name: str, kills) -> None:
   run = Soak(tmp_path, cache, name)
   run.ends(run.start(run.whole), 0)
@@ -225,10 +165,8 @@ def soak(tmp_path, cache, name: str, kills) -> None:
       run.lose_the_data()
   said = run.stop_and_go_on()
   assert 'Resuming' in said, said
-  if name == 'host':
-    check_host(run.cut, run.whole)
-  else:
-    assert_same_run(run.whole, run.cut, steps=STEPS)
+  near = dict(but=same.SLOTS, atol=1e-6) if name == 'host' else {}
+  same.assert_same_run(run.whole, run.cut, steps=STEPS, **near)
 
 
 @pytest.mark.nightly
@@ -272,9 +210,9 @@ def test_two_at_once_and_one_after_a_kill(tmp_path, cache):
   refusal = said[two.index(second)].splitlines()[-1]
   assert refusal.startswith('error: ')
   assert f'is in use by process {first.pid} on ' in refusal
-  assert_same_run(run.whole, run.cut, steps=STEPS)
+  same.assert_same_run(run.whole, run.cut, steps=STEPS)
   shutil.rmtree(run.cut)
   run.kill('row', 5)
   said = run.ends(run.start(run.cut), 0)
   assert 'which has ended' in said
-  assert_same_run(run.whole, run.cut, steps=STEPS)
+  same.assert_same_run(run.whole, run.cut, steps=STEPS)

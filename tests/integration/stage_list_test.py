@@ -6,8 +6,10 @@ from agentrl.configs import base, grpo
 from agentrl.dataset import run_log, trajectory_store
 from agentrl.log import metrics
 from agentrl.run import runner
-from tests.integration.resume_test import SMALL, KilledError, assert_same_run
-from tests.integration.resume_test import rows as rows_of
+from tests.integration.cut import after_row
+from tests.integration.resume_test import SMALL
+from tests.integration.same import assert_same_run
+from tests.integration.same import rows as rows_of
 
 STEPS = 10
 
@@ -43,22 +45,13 @@ def messages_of(x) -> tuple[bytes, ...]:
 
 
 @pytest.mark.nightly
-def test_killed_in_every_stage(tmp_path, monkeypatch):
+def test_killed_in_every_stage(tmp_path):
   c = config(tmp_path)
   whole, cut = str(tmp_path / 'whole'), str(tmp_path / 'cut')
   text = runner.run(c, whole)
-  write = metrics.MetricsWriter.write
   for at in (3, 6, 9):
-
-    def write_and_die(self, step, scalars, *, phase, stage='', at=at):
-      write(self, step, scalars, phase=phase, stage=stage)
-      if step == at:
-        raise KilledError
-
-    with monkeypatch.context() as patch:
-      patch.setattr(metrics.MetricsWriter, 'write', write_and_die)
-      with pytest.raises(KilledError):
-        runner.run(c, cut)
+    with after_row(at):
+      runner.run(c, cut)
     assert rows_of(cut)[-1]['step'] == at
   runner.run(c, cut)
   assert_same_run(whole, cut, steps=STEPS)

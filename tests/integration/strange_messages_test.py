@@ -144,10 +144,6 @@ def at(name: str) -> int:
   return [*STRANGE].index(name)
 
 
-def test_there_are_fifty():
-  assert len(STRANGE) >= 50
-
-
 @pytest.mark.parametrize('name', STRANGE)
 def test_trained_on_are_the_sampled_tokens_alone(name, played, chat):
   scripts, made, batch, counts = played

@@ -10,22 +10,17 @@ import pytest
 
 from agentrl.configs import grpo, spear
 from agentrl.lab.sweep import grid
-from agentrl.log import metrics, trajectories
+from agentrl.log import trajectories
 from agentrl.run import config_file, runner, seed_axis
 from tests import errors
+from tests.integration import resume_test
+from tests.integration.cut import after_row
+from tests.integration.same import assert_rows, rows
 
-SMALL = {
+SMALL = resume_test.SMALL | {
   'steps': 3,
   'micro_batch': 8,
-  'model.width': 16,
-  'model.layers': 1,
-  'rollout.batch': 8,
-  'rollout.slots': 8,
-  'rollout.max_turns': 3,
   'sft.steps': 2,
-  'sft.batch': 8,
-  'env.train': 16,
-  'env.test': 4,
   'eval.episodes': 12,
   'eval.every': 2,
   'checkpoint.every': 2,
@@ -43,10 +38,6 @@ ROWS = [
 ]
 
 
-class KilledError(Exception):
-  pass
-
-
 def configs(method, data, changes=(), arg='tiny'):
   out = []
   for seed in SEEDS:
@@ -56,18 +47,6 @@ def configs(method, data, changes=(), arg='tiny'):
     c.loss = (*c.loss, 'entropy')  # moves it even if nothing is solved
     out.append(c)
   return out
-
-
-def cut_after(step, patch):
-  """Writing ends with a row beyond the last checkpoint."""
-  write = metrics.MetricsWriter.write
-
-  def write_and_die(self, at, scalars, **where):
-    write(self, at, scalars, **where)
-    if at == step:
-      raise KilledError
-
-  patch.setattr(metrics.MetricsWriter, 'write', write_and_die)
 
 
 def state_at(workdir, step):
@@ -80,17 +59,9 @@ def state_at(workdir, step):
 
 def assert_same(one, other, expected):
   """The rows of every step, evaluations too, and the last state."""
-  rows = [metrics.read(os.path.join(x, 'metrics.jsonl')) for x in (one, other)]
-  assert [(r['step'], r['phase']) for r in rows[0]] == expected
-  for a, b in zip(*rows, strict=True):
-    assert list(a) == list(b)
-    for name in a:
-      if isinstance(a[name], str):
-        assert a[name] == b[name]
-      elif not name.startswith('time/'):
-        np.testing.assert_allclose(
-          a[name], b[name], rtol=1e-4, atol=1e-5, err_msg=name
-        )
+  here, there = rows(one), rows(other)
+  assert [(r['step'], r['phase']) for r in here] == expected
+  assert_rows(here, there, rtol=1e-4, atol=1e-5)
   step = expected[-1][0]
   kept = [state_at(x, step) for x in (one, other)]
   assert kept[0].keys() == kept[1].keys()
@@ -114,8 +85,8 @@ def test_one_beside_another_is_what_it_is_alone(tmp_path):
   (_, alone), beside = folders(tmp_path)
   runner.run(runs[1], alone)
   runner.run_seeds(runs, beside)
-  rows = [(0, 'eval'), (1, 'rl'), (2, 'rl'), (2, 'eval')]
-  assert_same(alone, beside[1], rows)
+  want = [(0, 'eval'), (1, 'rl'), (2, 'rl'), (2, 'eval')]
+  assert_same(alone, beside[1], want)
   assert_apart(*beside, 2)
 
 
@@ -138,14 +109,10 @@ def test_cut_off_and_one_begun_alone(
   alone, beside = folders(tmp_path)
   for c, workdir in zip(runs, alone, strict=True):
     runner.run(c, workdir)
-  for step, start in (
-    (3, lambda: runner.run(runs[1], beside[1])),
-    (5, lambda: runner.run_seeds(runs, beside)),
-  ):
-    with monkeypatch.context() as patch:
-      cut_after(step, patch)
-      with pytest.raises(KilledError):
-        start()
+  with after_row(3):
+    runner.run(runs[1], beside[1])
+  with after_row(5):
+    runner.run_seeds(runs, beside)
   runner.run_seeds(runs, beside)
   for one, other in zip(alone, beside, strict=True):
     assert_same(one, other, ROWS)

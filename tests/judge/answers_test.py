@@ -68,13 +68,6 @@ def test_what_is_no_plain_number_of_the_scale_is_a_fault(text):
     answers.number(text)
 
 
-def test_the_last_of_several_numbers_counts():
-  assert answers.number('First 0.2, then 0.9, so 0.4.') == 0.4
-  assert answers.number('1. it asks\n2. it acts\n0') == 0.0
-  with pytest.raises(JudgeFault):
-    answers.number('0.2, of which I am 90% sure')
-
-
 def test_the_scale_is_written_as_it_is_read():
   for most in (1.0, 10.0, 2.5, 1e6, 0.1, 1e-3):
     assert answers.number(answers.scale(most), most) == 1.0
@@ -83,71 +76,12 @@ def test_the_scale_is_written_as_it_is_read():
 GRADES = ('A', 'B', 'C', 'D', 'E')
 
 
-@pytest.mark.parametrize('i', range(5))
-@pytest.mark.parametrize(
-  'form',
-  ['{}', '{}.', '**{}**', '_{}_', 'Grade: {}', '({})', '{}, as it works'],
-)
-def test_grades_are_read(form, i):
-  assert answers.grade(form.format(GRADES[i]), GRADES) == 1 - i / 4
-
-
-@pytest.mark.parametrize(
-  ('text', 'grade'),
-  [
-    ('Between A and C, so B', 'B'),
-    ('A? No: B.', 'B'),
-    ('C\nsince C is what it deserves', 'C'),
-    ('Grade: B. A bit long', 'B'),
-    ('B. A bit long', None),
-    ('A/B', None),
-    ('A or B', None),
-    ('B & A', None),
-    ('A+', None),
-    ('B-', None),
-    ('Bad', None),
-    ('b', None),
-    ('F', None),
-    ('', None),
-  ],
-)
-def test_of_several_grades_the_one_at_the_end_counts_or_none(text, grade):
-  if grade:
-    assert answers.grade(text, GRADES) == 1 - GRADES.index(grade) / 4
-  else:
-    with pytest.raises(JudgeFault):
-      answers.grade(text, GRADES)
-
-
 def test_grades_may_be_words_and_parts_of_each_other():
   grades = ('A+', 'A', 'very.good', 'good')
   for i, x in enumerate(grades):
     assert answers.grade(f'It is {x}.', grades) == 1 - i / 3
   with pytest.raises(JudgeFault):
     answers.grade('4.5', ('5', '4'))
-
-
-YES = """
-yes;Yes.;YES!;true;Good, since;met;1;1.;**yes**;- yes;"true";✅ yes;_Yes_;...yes
-yes, no doubt;1: it is;-yes
-"""
-NO = """
-no;No because yes is wrong;false;bad;unmet;not met;0;0.;Not true;`no`;(no);no: 1
-not good enough
-"""
-NEITHER = """
-; ;maybe;none;not;nope;yesterday;not bad;I say yes;0.5;1.5;-1;+1;.1;10;01;1%;0 %
-1/2;1-0;1e3;yes/no;yes or no;yes and no;yes|no;no & yes;1٣;１;yeſ
-"""
-
-
-@pytest.mark.parametrize('text', cases(YES + NO + NEITHER))
-def test_yes_no_and_neither(text):
-  if text in cases(NEITHER):
-    with pytest.raises(JudgeFault):
-      answers.yes_or_no(text)
-  else:
-    assert answers.yes_or_no(text) is (text in cases(YES))
 
 
 WORDS = st.sampled_from(
@@ -263,7 +197,7 @@ def test_any_text_whatever_is_a_share_or_a_fault(read, text):
     str(fault).encode()  # whatever was answered, it can be logged
 
 
-@pytest.mark.parametrize('read', READERS)
+@pytest.mark.parametrize('read', READERS[2:])  # of 100 reads the most
 @pytest.mark.parametrize(
   'unit',
   [

@@ -84,19 +84,6 @@ def test_a_checklist_is_its_weighed_sum_by_brute_force(drawn, in_json):
   assert is_share(given_in_task)
 
 
-def test_a_chain_is_met_up_to_its_first_no():
-  questions = ('a?', 'b?', 'c?', 'd?')
-  for first_no in range(5):
-    words = ['yes'] * 4
-    if first_no < 4:
-      words[first_no] = 'no'
-    text = '\n'.join(f'{k}: {x}' for k, x in enumerate(words, 1))
-    got = checklists.checklist(
-      asked(WHOLE, Script(text)), questions=questions, after=(-1, 0, 1, 2)
-    )
-    assert got == first_no / 4
-
-
 def test_without_weights_or_dependencies_it_is_the_share():
   ask = Script('1: yes\n2: no\n3: yes\n4: yes')
   got = checklists.checklist(

@@ -122,12 +122,6 @@ def test_any_judge_with_faults_by_brute_force(seed):
   np.testing.assert_allclose(got, means(share, n))
 
 
-def test_scores_of_who_was_compared_with_all_add_up():
-  script = Script(lambda x: '012'[len(x) % 3] if '3' in x else '1')
-  got = comparison.win_rate(asked(group_of(5), script))
-  assert sum(got) == pytest.approx(5 / 2)
-
-
 def test_equal_texts_draw_and_are_not_put():
   a, b = group_of(2)
   script = Script(lambda x: '1' if pair_of(x)[0] == 0 else '2')
@@ -150,20 +144,6 @@ def test_alone_there_is_nobody_to_beat():
   (score,) = comparison.win_rate(asked(group_of(1), Script(refuse)))
   assert math.isnan(score)
   assert comparison.win_rate(asked((), Script(refuse))) == []
-
-
-def test_who_was_compared_with_nobody_has_no_score():
-  def answer(prompt):
-    return refuse() if 2 in pair_of(prompt) else '1'
-
-  first, second, third = comparison.win_rate(asked(group_of(3), Script(answer)))
-  assert (first, second) == (0.5, 0.5)
-  assert math.isnan(third)
-
-
-def test_where_nothing_is_decided_there_is_a_reason():
-  with pytest.raises(ServiceFault):
-    comparison.win_rate(asked(group_of(3), Script(refuse)))
 
 
 NO_PLACES = """

@@ -108,26 +108,6 @@ def search(thoughts, searches):
   return '\n'.join(parts)
 
 
-@pytest.mark.parametrize(
-  ('thoughts', 'searches', 'want'),
-  [
-    (1, 0, 0.5),
-    (2, 0, 0.5),
-    (2, 1, 1.0),
-    (1, 3, 0.5 * 1 / 4),
-    (3, 1, 2 / 3),
-    (8, 7, 1.0),
-    (8, 1, 2 / 8),
-    (9, 8, 0.0),
-  ],
-)
-def test_self_search_by_hand(thoughts, searches, want):
-  got = items.score(
-    'self_search_layout', items.spoken(search(thoughts, searches))
-  )
-  assert got == pytest.approx(want, rel=1e-15)
-
-
 def test_self_search_is_the_equation():
   for n, s in itertools.product(range(1, 11), range(11)):
     got = items.score('self_search_layout', items.spoken(search(n, s)))

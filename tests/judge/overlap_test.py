@@ -8,7 +8,6 @@ import pytest
 import agentrl.judge  # noqa: F401  registers its pieces
 from agentrl.judge import overlap
 from agentrl.judge.item import JudgeFault
-from agentrl.text import grading
 from tests.judge import made_up_items as items
 
 
@@ -92,17 +91,6 @@ def test_bleu_is_the_plain_loops():
     assert 0 <= got <= 1
 
 
-def test_bleu_is_one_for_the_gold_answer_alone():
-  r = random.Random(1)
-  for _ in range(300):
-    words, gold = drawn(r), drawn(r)
-    assert overlap.bleu(gold, gold) == pytest.approx(1, rel=1e-14)
-    if words != gold and len(gold) <= 4:
-      assert overlap.bleu(words, gold) < 1
-    # More words after the gold answer never help.
-    assert overlap.bleu([*gold, *words], gold) < 1
-
-
 def test_bleu_of_an_item_is_the_best_over_gold_answers():
   what = items.spoken(
     '<answer>the Red mug</answer>', answers=['cup', 'red mug']
@@ -112,16 +100,6 @@ def test_bleu_of_an_item_is_the_best_over_gold_answers():
   got = items.score('answer_bleu', what, order=1)
   assert got == pytest.approx(math.exp(-1))
   assert items.score('answer_bleu', items.spoken('x', answers='x')) == 0
-
-
-def test_bleu_and_f1_agree_on_what_has_nothing_in_common():
-  r = random.Random(2)
-  for _ in range(100):
-    words, gold = drawn(r), drawn(r)
-    f1 = grading.f1(' '.join(words), [' '.join(gold)])
-    shared = {'b', 'c'} & set(words) & set(gold)
-    if shared:
-      assert f1 > 0 < overlap.bleu(words, gold)
 
 
 def test_no_gold_answer_is_a_fault():

@@ -211,22 +211,28 @@ def test_a_message_of_half_a_pair_is_judged():
   assert [v.score for v in verdicts[0]] == [1.0]
 
 
-def test_scores_of_a_trajectory_and_of_a_group():
-  each = judge(None, lambda _: [0.0, math.nan, 1.0], 'trajectory')
-  verdicts, counts = asked(each, [item('a')])
-  assert [(v.turn, bool(v.fault)) for v in verdicts[0]] == [
-    (0, False),
-    (1, True),
-    (2, False),
-  ]
-  assert counts['unscored'] == 1
-  short = judge(None, lambda _: [1.0], 'trajectory')
-  verdicts, _ = asked(short, [item('a')])
-  assert [v.turn for v in verdicts[0]] == [-1]
-  assert 'got 1' in verdicts[0][0].fault
-  whole = judge(None, lambda x: x.item.outcome, 'trajectory')
-  verdicts, _ = asked(whole, [item('a', outcome=0.25)])
-  assert [(v.turn, v.score) for v in verdicts[0]] == [(-1, 0.25)]
+@pytest.mark.parametrize(
+  ('unit', 'value', 'wanted'),
+  [
+    ('turn', 0.5, [(0, 0.5), (1, 0.5), (2, 0.5)]),
+    ('turn', np.float32(0.5), [(0, 0.5), (1, 0.5), (2, 0.5)]),
+    # Each turn is asked about alone.
+    ('turn', [0.5, 1.0, 0.0], [(0, None), (1, None), (2, None)]),
+    ('trajectory', [0.5, math.nan, 0.0], [(0, 0.5), (1, None), (2, 0.0)]),
+    ('trajectory', np.float32(0.5), [(-1, 0.5)]),
+    ('trajectory', [0.5, 1.0], [(-1, None)]),
+    ('group', [0.5], [(-1, 0.5)]),
+    ('group', [0.5, 1.0], [(-1, None)]),
+  ],
+)
+def test_a_piece_gives_as_many_scores_as_its_unit_has(unit, value, wanted):
+  verdicts, counts = asked(judge(None, lambda _: value, unit), [item('a')])
+  got = [(x.turn, None if x.fault else x.score) for x in verdicts[0]]
+  assert got == wanted
+  assert counts['unscored'] == [x for _, x in wanted].count(None)
+
+
+def test_each_of_a_group_gets_its_score():
   ranks = judge(None, lambda x: [item.outcome for item in x.items], 'group')
   verdicts, counts = asked(ranks, [item('a'), item('b', outcome=0.5)])
   assert [verdicts[i][0].score for i in range(2)] == [1.0, 0.5]

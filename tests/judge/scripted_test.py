@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrl.judge import item as judge_item
-from agentrl.judge import panel, scripted
+from agentrl.judge import scripted
 from agentrl.judge.item import JudgeFault
 from agentrl.service.base import ServiceFault
 from tests import errors
@@ -78,37 +78,17 @@ def score(value, item=WHOLE, count=None):
   return judge_item.scores(got, count)
 
 
-@pytest.mark.parametrize(
-  'value',
-  [
-    0.5,
-    np.float64(0.5),
-    np.float32(0.5),
-    np.array(0.5),
-    jnp.float32(0.5),
-    jnp.bfloat16(0.5),
-  ],
-)
-def test_a_number_of_any_library_is_a_score(value):
-  assert score(value) == [0.5]
+KINDS = float, np.float64, np.float32, np.array, jnp.float32, jnp.bfloat16
+ONES = True, np.True_, 1, np.int32(1)
+PAIRS = (
+  (0.5, 1.0), np.array([0.5, 1.0]), jnp.array([0.5, 1.0]), [np.float32(0.5), 1],
+)  # fmt: skip
 
 
-@pytest.mark.parametrize('value', [True, np.True_, 1, np.int32(1)])
-def test_yes_is_one(value):
-  assert score(value) == [1.0]
-
-
-@pytest.mark.parametrize(
-  'value',
-  [
-    (0.5, 1.0),
-    np.array([0.5, 1.0]),
-    jnp.array([0.5, 1.0]),
-    [np.float32(0.5), 1],
-  ],
-)
-def test_so_is_a_sequence_of_them(value):
-  assert score(value, count=2) == [0.5, 1.0]
+def test_numbers_of_any_library_and_sequences_of_them_are_scores():
+  assert [score(kind(0.5)) for kind in KINDS] == [[0.5]] * len(KINDS)
+  assert [score(x) for x in ONES] == [[1.0]] * len(ONES)
+  assert [score(x, count=2) for x in PAIRS] == [[0.5, 1.0]] * len(PAIRS)
 
 
 NO_SCORES = (
@@ -152,29 +132,6 @@ def test_a_function_may_score_each_turn_of_a_trajectory():
   wanted = [1.0, math.nan, 1.0]
   scores = judge_item.scores(got, 3)
   assert scores == pytest.approx(wanted, nan_ok=True)
-
-
-@pytest.mark.parametrize(
-  ('unit', 'value', 'wanted'),
-  [
-    ('turn', 0.5, [0.5] * 3),
-    ('turn', np.float32(0.5), [0.5] * 3),
-    ('turn', [0.5, 1.0, 0.0], [None] * 3),  # each turn is asked about alone
-    ('trajectory', [0.5, math.nan, 0.0], [0.5, None, 0.0]),
-    ('trajectory', np.float32(0.5), [0.5]),
-    ('trajectory', [0.5, 1.0], [None]),
-    ('group', [0.5], [0.5]),
-    ('group', [0.5, 1.0], [None]),
-  ],
-)
-def test_a_piece_is_given_as_many_scores_as_its_unit_has(unit, value, wanted):
-  judge = panel.Judge('mine', lambda _: value, 'judged', unit)
-  judges = panel.JudgePanel([judge])
-  judges.submit(0, WHOLE)
-  judges.submit_group([0], [WHOLE])
-  verdicts = judges.collect()[0]
-  judges.close()
-  assert [None if x.fault else x.score for x in verdicts] == wanted
 
 
 def test_a_function_is_called_once_for_equal_items():

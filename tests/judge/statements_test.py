@@ -69,19 +69,27 @@ Yes it does;Yes - it does;Yes: it does;yes—it does;yes, no doubt
 Does it call? Yes;Yes⏎No errors found;The answer is yes
 It called the tool.⏎⏎Answer: Yes;met;1;1.;1: it is;{"answer": "yes"}
 Yes, correct;<think>no</think>yes;YES!;good enough
-Answer: Yes. No error was found.
+Answer: Yes. No error was found.;yes;true;Good, since;**yes**;- yes;"true"
+✅ yes;_Yes_;...yes;-yes
 """,
   ('yes_or_no', False): """
 No, it does not.;No it does not;No, that is not right;Answer: No
 Final answer: **No**;Not met;unmet;No: 1;0;{"answer": false};No, no
-No, not at all.;no — not new;No, not true
+No, not at all.;no — not new;No, not true;no;No because yes is wrong;false;bad
+0.;Not true;`no`;(no);no: 1;not good enough
 """,
   ('grade', 0.75): """
 B;B.;Grade: B;The answer is B.;**B**;I would give it a B.;Option B
 Between A and C, so B;A? No: B.;B because A needs more;B, as it works
 {"grade": "B"};```⏎B⏎```;(B);[B];<grade>B</grade>;Reasons: ...⏎⏎Grade: B
 I say B;Grade B;Final: B;I would give this message a B.;\\boxed{\\text{B}}
-The last message deserves a B.;Grade: B. A better solution exists.
+The last message deserves a B.;Grade: B. A better solution exists.;_B_
+""",
+  ('grade', 0.5): """
+C⏎since C is what it deserves
+""",
+  ('grade', 0.0): """
+E
 """,
   ('grade', 1.0): """
 A;A.;It deserves an A
@@ -125,6 +133,7 @@ Score: 7. No, 5.;Score: not 7. It made 2 errors.;7**2;7*/10*2
 7, if one is kind;If it were faster, 9;I cannot rate this, 0;minus 3
 no more than 7;Score: not 7;Score: 7 of 9;Score: 7/9;7 on a scale of 1 to 5
 from 3 to 7;3..7;3...7;3±1;3 ± 1;7 out of 10 (1 would be bad)
+2, of which I am 90% sure
 """,
   'yes_or_no': """
 Good attempt, but wrong.;Good, but wrong.;Good. But wrong.;Good but wrong
@@ -139,6 +148,8 @@ Met, partially;10;1/2;1, 0;{"met": false};yes⏎no;No⏎Actually, yes
 No. Actually it does.;Yes, wait, no;Right, yes;no problem;yes.no;yes yes
 A good one;Absolutely not;neither;none;y;n;yeſ;true, false;Not only good
 hardly good;Good?;Yes, not at all.;No, not bad
+; ;maybe;not;nope;yesterday;I say yes;0.5;1.5;-1;+1;.1;01;1%;0 %;1-0;1e3
+yes or no;yes and no;yes|no;no & yes;1٣;１
 """,
   'grade': """
 B, not an A;A good attempt;A or B;A/B;A, B;A > B;A - B;A⏎B;Neither
@@ -147,6 +158,7 @@ Almost A;B at best;B, almost A;All but A;Anything but A
 A for effort, C for result;Grades: A, B, C;Is it an A or B? B;B?;B/5;4;AB
 B. A bit long;Grade: B. No, A.;Grade: B or C. A good call
 B, or lower;B if kind;Not A. B.;A=best;grade: b;A B
+;B & A;A+;Bad;b;F
 """,
   'choice': """
 1, not 2;2 is worse;1 > 2;2 > 1;1, 2;1 and 2;1 or 2;1.5;3;1, 3;-1;neither;both

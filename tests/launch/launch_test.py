@@ -7,6 +7,7 @@ program itself are stand-ins that write down what they were told.
 import json
 import os
 import pathlib
+import shlex
 import shutil
 import signal
 import socket
@@ -18,6 +19,7 @@ import pytest
 import yaml
 
 from agentrl.log import metrics
+from tests import errors
 
 ROOT = pathlib.Path(__file__).parents[2]
 SCRIPTS = sorted((ROOT / 'launch').glob('*.sh'))
@@ -29,20 +31,16 @@ WORDS = [
 ]
 ENV = 'HURT=$HOME `id` \'"'
 FLAGS = {
-  'hosts': ['--hosts=ann@a.x,b', '--port=999', '--dir=/a dir', '--python=py'],
-  'tpu': ['--name=pod', '--zone=z1', '--source=https://host/x.git'],
-  'gke': [
-    '--name=pod',
-    '--cluster=c1',
-    '--project=p1',
-    '--zone=z1',
-    '--type=v5litepod-16',
-    '--slices=2',
-    '--storage=s1',
-  ],
-  'slurm': ['--name=pod', '--nodes=2', '--time=1:00:00', '--partition=fast'],
-  'sky': ['--name=pod', '--gpus=H100:8', '--bucket=gs://b'],
+  'hosts': "--hosts=ann@a.x,b --port=999 '--dir=/a dir' --python=py",
+  'tpu': '--name=pod --zone=z1 --source=https://host/x.git',
+  'gke': (
+    '--name=pod --cluster=c1 --project=p1 --zone=z1 --type=v5litepod-16 '
+    '--slices=2 --storage=s1'
+  ),
+  'slurm': '--name=pod --nodes=2 --time=1:00:00 --partition=fast',
+  'sky': '--name=pod --gpus=H100:8 --bucket=gs://b',
 }
+FLAGS = {name: shlex.split(line) for name, line in FLAGS.items()}
 TOOLS = ('gcloud', 'ssh', 'xpk', 'sky', 'sbatch')
 
 # Writes its words and what it was told by the environment, then does `then`.
@@ -207,16 +205,8 @@ def test_tpu_workers(stage):
     stage.ran(), key=lambda x: 'set -e' not in x[0][-1]
   )
   for words in (setup, train):
-    assert words[:-1] == [
-      'gcloud',
-      'compute',
-      'tpus',
-      'tpu-vm',
-      'ssh',
-      'pod',
-      '--zone=z1',
-      '--worker=all',
-    ]
+    command = 'gcloud compute tpus tpu-vm ssh pod --zone=z1 --worker=all'
+    assert words[:-1] == command.split()
   assert 'git clone https://host/x.git agentrl' in setup[-1]
   (stage.folder / 'agentrl').symlink_to(stage.folder)
   stage.fake(
@@ -235,15 +225,9 @@ def test_gke_pods(stage):
   stage.launch('gke', f'--env={ENV}')
   ((words, _),) = stage.ran()
   assert words[:4] == ['xpk', 'workload', 'create', '--workload=pod']
-  for given in (
-    '--cluster=c1',
-    '--project=p1',
-    '--zone=z1',
-    '--storage=s1',
-    '--tpu-type=v5litepod-16',
-    '--num-slices=2',
-  ):
-    assert given in words
+  given = '--cluster=c1 --project=p1 --zone=z1 --storage=s1'
+  given += ' --tpu-type=v5litepod-16 --num-slices=2'
+  assert set(given.split()) <= set(words)
   stage.fake('pip')
   stage.fake('python3')
   told = {
@@ -260,19 +244,10 @@ def test_gke_pods(stage):
 def test_slurm_tasks(stage):
   stage.launch('slurm', f'--env={ENV}')
   ((words, _),) = stage.ran()
-  for given in (
-    '--job-name=pod',
-    '--nodes=2',
-    '--ntasks-per-node=1',
-    '--time=1:00:00',
-    '--partition=fast',
-    '--requeue',
-    '--dependency=singleton',
-    '--signal=TERM@180',
-    '--open-mode=append',
-    '--output=logs/pod.log',
-  ):
-    assert given in words
+  given = '--job-name=pod --nodes=2 --time=1:00:00 --partition=fast'
+  given += ' --ntasks-per-node=1 --requeue --dependency=singleton'
+  given += ' --signal=TERM@180 --open-mode=append --output=logs/pod.log'
+  assert set(given.split()) <= set(words)
   assert (stage.folder / 'logs').is_dir()
   stage.fake('srun', "os.execvp('env', sys.argv[sys.argv.index('env'):])")
   stage.fake('scontrol', "print('n07\\nn08')")
@@ -299,9 +274,7 @@ def test_skypilot_nodes(stage):
   assert task['file_mounts']['/bucket']['source'] == '${BUCKET}'
   told = {
     'PYTHON': stage.fake('py'),
-    'TRAIN': next(
-      x.removeprefix('TRAIN=') for x in words if x.startswith('TRAIN=')
-    ),
+    'TRAIN': flag(words, 'TRAIN='),
     'SKYPILOT_NODE_IPS': '10.0.0.4\n10.0.0.5',
     'SKYPILOT_NUM_NODES': '2',
     'SKYPILOT_NODE_RANK': '0',
@@ -378,66 +351,44 @@ def test_places(stage, platform, told, place):
   assert tuple(environ[f'JAX_{x}'] for x in names) == place
 
 
+GIVEN = '--config=c --workdir=/r'
+TPU = shlex.join(FLAGS['tpu'])
+
+
 @pytest.mark.parametrize(
-  ('words', 'message'),
+  ('line', 'names'),
   [
-    (('worker', 'moon'), "'moon' is not a platform; write tpu, gke, sky or sl"),
+    ('worker moon', 'moon platform tpu gke sky slurm'),
+    ('worker gke', 'TPU_WORKER_HOSTNAMES'),
+    ('worker slurm', 'SLURM_JOB_NODELIST'),
+    ('hosts --hots=a', '--hots=a hosts.sh --help'),
+    ("hosts '--names port=1'", '--names port=1 hosts.sh'),
+    ('hosts a,b', 'a,b hosts.sh'),
+    ('hosts --hosts=a --', '--config --workdir'),
+    ('hosts --hosts=a -- --config=c --workdir=r', '--workdir=r absolute'),
+    (f'hosts --hosts=a -- {GIVEN} --process=1', '--process=1 hosts.sh'),
+    ("hosts --hosts=a -- '--config=c\n'", 'argument line break'),
+    ('hosts --hosts=a --env=3=4', '--env=3=4 --env=NAME=VALUE'),
+    (f'hosts -- {GIVEN}', '--hosts missing --help'),
+    (f'hosts --hosts=a,-oProxyCommand=x -- {GIVEN}', '-oProxyCommand=x host'),
+    (f'hosts --hosts=localhost,b -- {GIVEN}', 'b localhost reach'),
+    (f'hosts --hosts=a --port=x -- {GIVEN}', '--port=x number'),
+    (f"tpu '--name=A b' --zone=z --source=s -- {GIVEN}", '--name=A b 40'),
+    (f'tpu {TPU} --ref=--upload-pack=x -- {GIVEN}', '--ref=--upload-pack=x'),
+    (f"tpu {TPU} '--extras=a]; id' -- {GIVEN}", '--extras=a]; id commas'),
     (
-      ('worker', 'gke'),
-      'TPU_WORKER_HOSTNAMES is not set: this is no process of',
-    ),
-    (
-      ('worker', 'slurm'),
-      'SLURM_JOB_NODELIST is not set: this is no process of',
-    ),
-    (('hosts', '--hots=a'), "'--hots=a' is no flag of hosts.sh; --help lists"),
-    (('hosts', '--names port=1'), "'--names port=1' is no flag of hosts.sh"),
-    (('hosts', 'a,b'), "'a,b' is no flag of hosts.sh"),
-    (
-      ('hosts', '--hosts=a', '--'),
-      '--config=FILE and --workdir=FOLDER are miss',
-    ),
-    (
-      ('hosts', '--hosts=a', '--', '--config=c', '--workdir=r'),
-      '--workdir=r is not absolute; every process must find the same folder',
-    ),
-    (
-      ('hosts', '--hosts=a', '--', '--config=c', '--workdir=/r', '--process=1'),
-      '--process=1 is not for you to say; hosts.sh does',
-    ),
-    (('hosts', '--hosts=a', '--', '--config=c\n'), 'an argument has a line br'),
-    (('hosts', '--hosts=a', '--env=3=4'), '--env=3=4 is not --env=NAME=VALUE'),
-    (('hosts', '--', *WORDS), '--hosts is missing; --help says what it is'),
-    (('hosts', '--hosts=a,-oProxyCommand=x', '--', *WORDS), 'is not a host'),
-    (('hosts', '--hosts=localhost,b', '--', *WORDS), 'b does not reach localh'),
-    (
-      ('hosts', '--hosts=a', '--port=x', '--', *WORDS),
-      '--port=x is not a numb',
-    ),
-    (
-      ('tpu', '--name=A b', '--zone=z', '--source=s', '--', *WORDS),
-      '--name=A b will not do; use at most 40 small letters',
-    ),
-    (
-      ('tpu', *FLAGS['tpu'], '--ref=--upload-pack=x', '--', *WORDS),
-      '--ref=--upload-pack=x must be a branch, tag or commit id',
-    ),
-    (
-      ('tpu', *FLAGS['tpu'], '--extras=a]; id', '--', *WORDS),
-      '--extras=a]; id must be names joined by commas',
-    ),
-    (
-      ('sky', '--name=a', '--gpus=H', '--bucket=b', '--nodes=2', '--', *WORDS),
-      '--nodes=2: a bucket is not a folder that machines share',
+      f'sky --name=a --gpus=H --bucket=b --nodes=2 -- {GIVEN}',
+      '--nodes=2 bucket',
     ),
   ],
 )
-def test_mistakes(stage, words, message):
-  done = stage.run('bash', f'launch/{words[0]}.sh', *words[1:])
+def test_mistakes(stage, line, names):
+  name, *words = shlex.split(line)
+  done = stage.run('bash', f'launch/{name}.sh', *words)
   assert done.returncode == 2
   assert done.stderr.startswith('error: ')
-  assert message in done.stderr
-  assert done.stderr.count('\n') <= 1 + ''.join(words).count('\n')
+  errors.check(done.stderr, names)
+  assert done.stderr.count('\n') <= 1 + line.count('\n')
   assert not stage.ran()
 
 

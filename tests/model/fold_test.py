@@ -14,6 +14,7 @@ from agentrl.model.fold import FoldedRows
 from agentrl.model.pieces import MicroBatch
 from agentrl.nn import attention, layers, transformer
 from agentrl.types import Outputs
+from tests.model.rows import make
 
 N, T, WORDS = 24, 12, 7
 
@@ -30,19 +31,8 @@ def made_up(seed: int, packed: bool) -> types.Rows:
     if packed and n % 4 == 0:
       seg[n, size // 2 : size] = 1
   sampled = (r.random((N, T)) < 0.5) & (seg >= 0) & (r.random((N, 1)) < 0.8)
-  weight = sampled * r.random((N, T))
-  none = np.zeros((N, T), np.int32)
-  return types.Rows(
-    tokens=jnp.asarray(tokens),
-    seg=jnp.asarray(seg),
-    traj=jnp.where(seg >= 0, np.arange(N, dtype=np.int32)[:, None], -1),
-    turn=jnp.where(sampled, 0, -1),
-    span=jnp.asarray(none, jnp.int8),
-    sampled=jnp.asarray(sampled),
-    weight=jnp.asarray(weight, jnp.float32),
-    logp=jnp.asarray(none, jnp.float32),
-    version=jnp.asarray(none),
-  )
+  weight = jnp.asarray(sampled * r.random((N, T)), jnp.float32)
+  return make(tokens, sampled, seg, weight=weight)
 
 
 def beginnings(rows: types.Rows, of) -> set[tuple]:

@@ -55,7 +55,7 @@ def made(folder, text: str):
 
 @pytest.mark.parametrize(
   'config',
-  [checkpoints.CONFIG, LLAMA, MIXTURE, WINDOWS],
+  [LLAMA, MIXTURE, WINDOWS],
   ids=lambda x: x['model_type'],
 )
 def test_every_value_of_every_field_is_read_or_refused(tmp_path, config):

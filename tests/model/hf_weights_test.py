@@ -322,12 +322,6 @@ def test_weights_are_fetched_when_they_are_needed(tmp_path, monkeypatch):
     calls.clear()
 
 
-def test_learned_positions_are_of_no_family(saved):
-  shape = transformer.DecoderConfig(24, 16, 3, 4, 2, 6, 20, positions=8)
-  with errors.raises(ValueError, 'model.positions 8'):
-    hf_weights.read(saved, shape)
-
-
 @pytest.mark.parametrize(
   'name',
   [

@@ -28,6 +28,13 @@ CONFIG = {
   'eos_token_id': None,
 }
 SHAPE = hf_config.shape(CONFIG)
+EXPERTS = {
+  'model_type': 'qwen3_moe',
+  'num_experts': 2,
+  'num_experts_per_tok': 1,
+  'moe_intermediate_size': 8,
+}
+MIXTURE = hf_config.shape(CONFIG | EXPERTS)
 HOW = lora.Lora(rank=3, alpha=12, pattern='q|o|down')
 
 
@@ -55,6 +62,12 @@ def saved(tmp_path):
   return tmp_path
 
 
+def change(folder, **fields):
+  """Changes fields of the adapter's config."""
+  file = folder / peft.CONFIG
+  file.write_text(json.dumps(json.loads(file.read_text()) | fields))
+
+
 def test_back_bit_for_bit(saved):
   how, read = peft.read(saved, SHAPE)
   equal(read, adapter())
@@ -66,7 +79,7 @@ def test_back_bit_for_bit(saved):
     assert (saved / name).read_bytes() == (saved / 'again' / name).read_bytes()
 
 
-@pytest.mark.parametrize('mask', [0o022, 0o027, 0o077, 0o002])
+@pytest.mark.parametrize('mask', [0o022, 0o077])
 def test_others_may_read_what_the_umask_lets_them(mask, tmp_path):
   """Adapters, weights and published versions, as any other file."""
   params = drawn(transformer.specs(SHAPE))
@@ -107,22 +120,9 @@ def test_read_onto_a_mesh(saved):
   equal(peft.read(saved / 'again', SHAPE)[1], adapter())
 
 
-@pytest.mark.parametrize(
-  ('field', 'value'),
-  [('use_dora', True), ('peft_type', 'IA3'), ('rank_pattern', {'q_proj': 8})],
-)
-def test_another_kind_of_adapter(field, value, saved):
-  config = json.loads((saved / peft.CONFIG).read_text())
-  (saved / peft.CONFIG).write_text(json.dumps({**config, field: value}))
-  with errors.raises(ValueError, field):
-    peft.read(saved, SHAPE)
-
-
 @pytest.mark.parametrize('value', [True, False, None, 'gaussian', 'eva'])
 def test_how_plain_lora_began_does_not_count(value, saved):
-  config = json.loads((saved / peft.CONFIG).read_text())
-  config['init_lora_weights'] = value
-  (saved / peft.CONFIG).write_text(json.dumps(config))
+  change(saved, init_lora_weights=value)
   equal(peft.read(saved, SHAPE)[1], adapter())
 
 
@@ -130,9 +130,7 @@ def test_how_plain_lora_began_does_not_count(value, saved):
   'value', ['pissa', 'pissa_niter_4', 'olora', 'corda', 'loftq', 'lora_ga', []]
 )
 def test_an_adapter_that_began_with_another_base(value, saved):
-  config = json.loads((saved / peft.CONFIG).read_text())
-  config['init_lora_weights'] = value
-  (saved / peft.CONFIG).write_text(json.dumps(config))
+  change(saved, init_lora_weights=value)
   with errors.raises(ValueError, 'init_lora_weights'):
     peft.read(saved, SHAPE)
 
@@ -158,8 +156,7 @@ DEFAULTS = dict.fromkeys(NONE.split()) | {
 
 
 def test_read_the_fields_that_peft_writes(saved):
-  config = json.loads((saved / peft.CONFIG).read_text())
-  (saved / peft.CONFIG).write_text(json.dumps(config | DEFAULTS))
+  change(saved, **DEFAULTS)
   equal(peft.read(saved, SHAPE)[1], adapter())
 
 
@@ -192,18 +189,12 @@ def test_what_is_not_adapted_here_is_of_this_base_all_the_same(
 
 
 def test_experts_of_this_base_are_not_adapted_here(saved):
-  moe = CONFIG | {
-    'model_type': 'qwen3_moe',
-    'num_experts': 2,
-    'num_experts_per_tok': 1,
-    'moe_intermediate_size': 8,
-  }
   file, name = saved / peft.WEIGHTS, 'model.layers.0.mlp.experts.1.up_proj'
   extra = {f'{peft.PREFIX}{name}.lora_A.weight': np.zeros((3, 16), np.float32)}
   kept = {k: v for k, v in tensors.load_file(file).items() if 'down' not in k}
   tensors.save_file(kept | extra, file)
   with errors.raises(ValueError, 'up_proj'):
-    peft.read(saved, hf_config.shape(moe))
+    peft.read(saved, MIXTURE)
 
 
 def test_torn_and_missing_files(saved, tmp_path):
@@ -221,14 +212,8 @@ def test_torn_and_missing_files(saved, tmp_path):
 
 
 def test_experts_have_no_names(tmp_path):
-  moe = CONFIG | {
-    'model_type': 'qwen3_moe',
-    'num_experts': 2,
-    'num_experts_per_tok': 1,
-    'moe_intermediate_size': 8,
-  }
   with errors.raises(ValueError, 'down'):
-    peft.write(tmp_path, hf_config.shape(moe), HOW, adapter())
+    peft.write(tmp_path, MIXTURE, HOW, adapter())
 
 
 def theirs_and_ours(tmp_path):
@@ -313,8 +298,7 @@ def some_layers(folder, kept, **fields):
     if any(f'.layers.{layer}.' in name for layer in kept)
   }
   tensors.save_file(held, folder / peft.WEIGHTS)
-  config = json.loads((folder / peft.CONFIG).read_text()) | fields
-  (folder / peft.CONFIG).write_text(json.dumps(config))
+  change(folder, **fields)
 
 
 @pytest.mark.parametrize(
@@ -362,6 +346,7 @@ def test_a_layer_that_its_config_adapts_must_be_there(saved):
 @pytest.mark.parametrize(
   ('field', 'value'),
   [
+    ('peft_type', 'IA3'),
     ('use_dora', True),
     ('use_rslora', True),
     ('bias', 'all'),
@@ -378,8 +363,7 @@ def test_a_layer_that_its_config_adapts_must_be_there(saved):
   ],
 )
 def test_what_is_not_plain_is_refused_by_its_name(saved, field, value):
-  config = json.loads((saved / peft.CONFIG).read_text()) | {field: value}
-  (saved / peft.CONFIG).write_text(json.dumps(config))
+  change(saved, **{field: value})
   name = 'NaN' if value != value else field
   with errors.raises(ValueError, name):
     peft.read(saved, SHAPE)

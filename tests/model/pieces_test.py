@@ -11,6 +11,7 @@ import pytest
 from agentrl import mesh
 from agentrl.model.pieces import MicroBatch, deal, unfolded
 from agentrl.types import Rows
+from tests.model.rows import make
 
 N, T, PROMPT = 24, 12, 8
 
@@ -21,19 +22,7 @@ def rows(n: int = N) -> Rows:
   tokens = r.integers(0, 10**6, (n, T)).astype(np.int32)
   tokens[:, :PROMPT] = np.repeat(tokens[::8, :PROMPT], 8, axis=0)
   tokens = tokens[r.permutation(n)]
-  none = jnp.zeros((n, T), jnp.int32)
-  sampled = jnp.broadcast_to(jnp.arange(T) >= PROMPT, (n, T))
-  return Rows(
-    tokens=jnp.asarray(tokens),
-    seg=none,
-    traj=none,
-    turn=none,
-    span=none.astype(jnp.int8),
-    sampled=sampled,
-    weight=sampled.astype(jnp.float32),
-    logp=none.astype(jnp.float32),
-    version=none,
-  )
+  return make(tokens, np.broadcast_to(np.arange(T) >= PROMPT, (n, T)))
 
 
 @functools.partial(jax.jit, static_argnums=1)

@@ -9,9 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl import mesh, types
+from agentrl import mesh
 from agentrl.model import policy
 from agentrl.nn import transformer
+from tests.model.rows import make
 
 SMALL = transformer.DecoderConfig(
   vocab=24, width=16, layers=1, heads=4, kv_heads=4, head_dim=4, mlp=16
@@ -20,24 +21,13 @@ NEEDS = ('entropy', 'logp', 'sum_sq_prob')
 N, T = 4, 9
 
 
-def rows() -> types.Rows:
+def rows():
   """Prompts of three tokens, answers of some more, then padding."""
   r = np.random.default_rng(0)
   at = np.broadcast_to(np.arange(T), (N, T))
   used = at < r.integers(5, T + 1, (N, 1))
-  sampled = used & (at >= 3)
-  ids = np.where(used, 0, -1).astype(np.int32)
-  return types.Rows(
-    tokens=r.integers(0, SMALL.vocab, (N, T)).astype(np.int32),
-    seg=ids,
-    traj=ids,
-    turn=ids,
-    span=np.zeros((N, T), np.int8),
-    sampled=sampled,
-    weight=sampled.astype(np.float32),
-    logp=np.zeros((N, T), np.float32),
-    version=np.zeros((N, T), np.int32),
-  )
+  tokens = r.integers(0, SMALL.vocab, (N, T))
+  return make(tokens, used & (at >= 3), np.where(used, 0, -1))
 
 
 def learned(shape, sizes=None):

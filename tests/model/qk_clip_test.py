@@ -11,7 +11,7 @@ from agentrl import mesh, optimizer
 from agentrl.model import policy, qk_clip, value
 from agentrl.nn import transformer
 from agentrl.signal.base import Context
-from agentrl.types import Rows
+from tests.model.rows import make
 
 SHAPE = transformer.DecoderConfig(
   vocab=20, width=16, layers=1, heads=4, kv_heads=2, head_dim=4, mlp=16
@@ -19,20 +19,12 @@ SHAPE = transformer.DecoderConfig(
 N, T = 6, 10
 
 
-def rows() -> Rows:
+def rows():
   r = np.random.default_rng(0)
-  zeros = jnp.zeros((N, T), jnp.int32)
-  return Rows(
-    tokens=jnp.asarray(r.integers(0, 20, (N, T)), jnp.int32),
-    seg=zeros,
-    traj=zeros,
-    turn=zeros,
-    span=zeros.astype(jnp.int8),
-    sampled=jnp.asarray(r.random((N, T)) < 0.5).at[:, 1].set(True),
-    weight=jnp.zeros((N, T)),
-    logp=jnp.zeros((N, T)),
-    version=zeros,
-  )
+  tokens = r.integers(0, SHAPE.vocab, (N, T))
+  sampled = r.random((N, T)) < 0.5
+  sampled[:, 1] = True
+  return make(tokens, sampled)
 
 
 def setting(tau: float, module=None):

@@ -11,8 +11,6 @@ import pytest
 
 from agentrl import mesh
 from agentrl.nn import attention_kernels, transformer
-from agentrl.nn.config import REMAT
-from tests import errors
 
 PLAIN = transformer.DecoderConfig(
   vocab=20,
@@ -96,17 +94,3 @@ def test_what_is_computed_again_is_not_kept():
     kept(dataclasses.replace(PLAIN, remat=x)) for x in ('none', 'layer', 'dots')
   )
   assert layer < dots < none
-
-
-@pytest.mark.parametrize(
-  ('name', 'choices'),
-  [
-    ('attention', attention_kernels.NAMES),
-    ('remat', REMAT),
-    ('dtype', ('float32',)),
-  ],
-)
-def test_a_wrong_name_is_told_the_right_ones(name, choices):
-  with errors.raises(ValueError, f'model.{name} best') as e:
-    dataclasses.replace(PLAIN, **{name: 'best'})
-  assert all(x in str(e.value) for x in choices)

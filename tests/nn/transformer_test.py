@@ -1,6 +1,5 @@
 """The decoder against a plain NumPy one, and its cache against itself."""
 
-import dataclasses
 import functools
 import itertools
 
@@ -12,8 +11,7 @@ import pytest
 import scipy.special
 
 from agentrl import mesh
-from agentrl.nn import attention, kv_cache, layers, transformer
-from tests import errors
+from agentrl.nn import kv_cache, transformer
 from tests.nn import decoders
 
 SLOW = pytest.mark.nightly
@@ -183,32 +181,6 @@ def test_blocks_cover_every_position_once():
     assert ends[0][0] == 0
     assert ends[-1][1] == capacity
     assert all(a[1] == b[0] for a, b in itertools.pairwise(ends))
-
-
-def test_a_row_of_padding_stays_finite():
-  seg = jnp.full((1, 4), -1)
-  x = jnp.ones((1, 4, 2, 2))
-  out = attention.attend(x, x, x, attention.row_mask(layers.segment_until(seg)))
-  chex.assert_tree_all_finite(out)
-
-
-@pytest.mark.parametrize('field', ['heads', 'head_dim'])
-def test_impossible_shapes_say_what_to_change(field):
-  with errors.raises(ValueError, f'model.{field} 5'):
-    dataclasses.replace(decoders.SMALL, **{field: 5})
-
-
-@pytest.mark.parametrize(
-  ('fields', 'words'),
-  [
-    ({'windows': (3,)}, 'model.windows 1 model.layers 2'),
-    ({'activation': 'relu'}, 'model.activation relu'),
-    ({'experts': 4, 'top_k': 5}, 'model.top_k 5 model.experts 4'),
-  ],
-)
-def test_impossible_families_say_what_to_change(fields, words):
-  with errors.raises(ValueError, words):
-    dataclasses.replace(decoders.SMALL, **fields)
 
 
 @SLOW

@@ -61,17 +61,3 @@ def test_with_a_margin_no_failure_earns_what_a_solution_does(bonus, penalty):
   assert got[:21].min() >= 1 > 0 >= got[21:].max()
   assert (np.diff(got[:21]) >= 0).all()
   assert (np.diff(got[21:]) <= 0).all()
-
-
-@pytest.mark.parametrize('form', PRINTED)
-@pytest.mark.parametrize('chance', [0.1, 0.35, 0.8])
-def test_what_confidence_is_best(form, chance):
-  """The chance itself, but for the linear form; to give none is no better."""
-  c = np.linspace(0, 1, 101)
-  case = stated([*c, *c], [1.0] * 101 + [0.0] * 101)
-  got = ragged.pay('calibration', case, form=form).sum(1)
-  value = chance * got[:101] + (1 - chance) * got[101:]
-  best = c[np.argmax(value)]
-  want = round(chance) if form == 'linear' else chance
-  assert math.isclose(best, want, abs_tol=1e-9)
-  assert value.max() > value[0] or best == 0

@@ -56,19 +56,6 @@ def test_in_plain_loops(seed):
   np.testing.assert_allclose(got, want, atol=1e-12)
 
 
-def test_no_number_of_questions_is_worth_the_task():
-  """Whatever is asked, a failure earns less than a solution that asks all."""
-  r = np.random.default_rng(0)
-  count = r.integers(0, 9, (200, 4)).astype(float)
-  zero = np.zeros((200, 4))
-  case = ragged.make(
-    {'needed': count, 'needless': zero, 'premature': zero}, np.zeros(200)
-  )
-  for bonus in (0.0, 0.5, 0.999):
-    got = ragged.pay('clarification', case, bonus=bonus, turn_cost=0.0).sum(1)
-    assert got.max() <= bonus + 1e-12 < 1
-
-
 @pytest.mark.parametrize(
   'hp', [{'bonus': 1.0}, {'slots': 0}, {'turn_cost': -0.1}]
 )

@@ -35,14 +35,6 @@ def test_ladder_in_plain_loops(seed):
   np.testing.assert_allclose(got, ragged.at_end(case, want), rtol=1e-12)
 
 
-def test_ladder_is_monotone():
-  """Every stage earns at least what the one before it does."""
-  got = ragged.pay('ladder', HAND).sum(1)
-  stages = [got[[1, 2]], got[[3, 4]], got[5:6], got[6:7], got[7:]]
-  for low, high in itertools.pairwise(stages):
-    assert low.max() < high.min()
-
-
 def lexicographic(x, thresholds, weights):
   """The equation, from the last term back."""
   rest = 0.0
@@ -99,47 +91,6 @@ def test_later_terms_never_make_up_for_an_earlier_one():
     ):
       if a[0] != b[0]:
         assert x < y
-
-
-def test_who_passes_a_gate_earns_more_than_who_does_not():
-  """Whatever comes later, among those who are equal in what comes before."""
-  r = np.random.default_rng(3)
-  a, (b, c) = r.choice([0.1, 0.5, 0.7, 0.9], 200), r.random((2, 200))
-  columns = {'a': a, 'b': b, 'c': c}
-  terms = {name: [[x] for x in xs] for name, xs in columns.items()}
-  got = ragged.pay(
-    'lexicographic',
-    ragged.make(terms, np.zeros(200)),
-    terms=('a', 'b', 'c'),
-    scales=(1.0,) * 3,
-    thresholds=(0.6, 0.3),
-    weights=(0.5, 0.25, 0.2),
-  ).sum(1)
-  first, second = a >= 0.6, b >= 0.3
-  assert got[first].min() > got[~first].max()
-  for same in (a == 0.7, a == 0.9):
-    assert got[same & second].min() > got[same & ~second].max()
-
-
-def test_it_covers_the_gated_hierarchy():
-  """g (w₁ + 1[c ≥ τ] (w₂ c + w₃ s + w₄ e)) for g and c in {0, 1}."""
-  r = np.random.default_rng(0)
-  g, c = r.integers(0, 2, (2, 30)).astype(float)
-  s, e = r.random((2, 30))
-  columns = {'g': g, 'c': c, 's': s, 'e': e}
-  terms = {name: [[x] for x in xs] for name, xs in columns.items()}
-  case = ragged.make(terms, np.zeros(30))
-  w = 1.0, 0.5, 0.2, 0.1
-  got = ragged.pay(
-    'lexicographic',
-    case,
-    terms=('g', 'c', 's', 'e'),
-    scales=(1.0,) * 4,
-    thresholds=(1.0, 0.7, 0.0),
-    weights=w,
-  )
-  want = g * (w[0] + (c >= 0.7) * (w[1] * c + w[2] * s + w[3] * e))
-  np.testing.assert_allclose(got, ragged.at_end(case, want), rtol=1e-12)
 
 
 def test_by_default_format_stands_before_the_outcome():

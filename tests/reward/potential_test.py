@@ -56,16 +56,6 @@ def test_the_discounted_sum_is_minus_the_first_potential(gamma, start):
   np.testing.assert_allclose(got, 0, atol=1e-12)
 
 
-def test_a_last_potential_that_pays_is_what_is_added():
-  case = ragged.random(2, own=normal)
-  weight = 0.9 ** np.arange(case.turns.valid.shape[1])
-  got = ragged.pay('potential', case, gamma=0.9, start=0.5, final=1.0) @ weight
-  last = [
-    0.9 ** len(x) * x[-1] - 0.5 if len(x) else 0.0 for x in case.terms['own']
-  ]
-  np.testing.assert_allclose(got, last, atol=1e-12)
-
-
 def test_turns_of_others_in_between_are_passed_over():
   case = ragged.make({'own': [[1.0, 7.0, 3.0]]}, [1])
   valid = case.turns.valid.copy()

@@ -58,17 +58,21 @@ def test_scripted_messages_are_those_of_trajectory_and_turn():
 
 
 def test_a_sampled_message_ends_with_its_end_of_turn_or_is_full():
-  message = say()(prompt())
-  assert message.length[2] == 0
-  for i in range(2):
-    n = int(message.length[i])
-    ids = np.asarray(message.tokens[i])
-    assert 1 <= n <= M
-    assert n == M or ids[n - 1] == EOT
-    assert EOT not in ids[: n - 1]
-    assert not ids[n:].any()
-    assert (np.asarray(message.logp[i, :n]) < 0).all()
-    assert message.entropy[i] > 0
+  run, ends = say(), []
+  for seed in range(8):
+    message = jax.device_get(run(prompt(seed=seed)))
+    assert message.length[2] == 0
+    for i in range(2):
+      n, ids = message.length[i], message.tokens[i]
+      ends.append(ids[n - 1] == EOT)
+      assert 1 <= n <= M
+      assert n == M or ends[-1]
+      assert EOT not in ids[: n - 1]
+      assert not ids[n:].any()
+      assert (message.logp[i, :n] < 0).all()
+      assert not message.logp[i, n:].any()
+      assert message.entropy[i] > 0
+  assert 2 < sum(ends) < 14
 
 
 def test_given_turns_take_the_place_of_what_is_drawn():
@@ -162,15 +166,6 @@ def test_families_say_what_slots_say(kinds, idle, group, found, monkeypatch):
   assert got.logp.dtype == np.float64
   np.testing.assert_allclose(got.logp, want.logp, atol=1e-12, rtol=0)
   np.testing.assert_allclose(got.entropy, want.entropy, atol=1e-12, rtol=0)
-
-
-@pytest.mark.slow
-def test_families_say_what_slots_say_in_float32(monkeypatch):
-  monkeypatch.setattr(actor, 'HELD_ONCE', 1)
-  params = decoders.random_parameters(SHAPE)
-  want, got = (program(SHAPE, g)(params, heard(MIXED)) for g in (1, GROUP))
-  np.testing.assert_array_equal(got.tokens, want.tokens)
-  np.testing.assert_allclose(got.logp, want.logp, atol=1e-5, rtol=0)
 
 
 def test_seeds_side_by_side_run_one_of_the_ways(monkeypatch):

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import jax
 import numpy as np
 import pytest
 
@@ -13,11 +12,11 @@ from agentrl.rollout.chat_generator import (
   generate_by,
 )
 from agentrl.rollout.threaded import ThreadedGenerator
-from agentrl.rollout.workers.pool import env_workers
 from agentrl.service.base import ServiceFault
 from agentrl.task.base import make_attempts
 from agentrl.text import chat_format, tokenizer
 from agentrl.types import Status
+from tests.rollout import hosted
 from tests.rollout.chatty import Chatty
 
 WORDS = tokenizer.Embedded()
@@ -34,10 +33,7 @@ def played(ask, limits=LIMITS, n=4):
   attempts = make_attempts(np.arange(n), 1, limits.turns, 1.0)
   generator = ThreadedGenerator(generate_by(ask, conversations, WORDS), 2)
   try:
-    with env_workers(Chatty(), 2) as workers:
-      return host.run_episodes(
-        stage, generator, workers, attempts, jax.random.key(0)
-      )
+    return hosted.play(stage, generator, attempts, count=2)
   finally:
     generator.close()
 

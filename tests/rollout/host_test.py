@@ -14,7 +14,7 @@ from agentrl.env.jit import base, sokoban_levels
 from agentrl.env.worlds import countdown
 from agentrl.model import policy
 from agentrl.nn import transformer
-from agentrl.rollout import actor, hinted, host, pack
+from agentrl.rollout import actor, hinted, host
 from agentrl.rollout import jit as jit_rollout
 from agentrl.rollout import record as record_lib
 from agentrl.rollout.engine import engine as engine_lib
@@ -31,19 +31,14 @@ from agentrl.text import (
 from agentrl.types import Copies, Prefix, Status
 from tests import marks
 from tests.env.jit import tasks as jit_tasks
-from tests.rollout import chatty
+from tests.rollout import chatty, hosted
 from tests.rollout.workers import naughty
 
 marked = marks.marked  # a fixture
 WORDS = tokenizer.Embedded()
+VOCAB = WORDS.vocab_size
 SHAPE = transformer.DecoderConfig(
-  vocab=WORDS.vocab_size,
-  width=16,
-  layers=1,
-  heads=2,
-  kv_heads=2,
-  head_dim=8,
-  mlp=32,
+  vocab=VOCAB, width=16, layers=1, heads=2, kv_heads=2, head_dim=8, mlp=32
 )
 MODULE = policy.module(SHAPE)
 LIMITS = host.EpisodeLimits(
@@ -72,17 +67,12 @@ def stage(family, tasks, limits=LIMITS, **fields):
   )
 
 
-def played(made, attempts, *, slots=3, count=4, generator=None, key=7):
+def played(made, attempts, *, slots=3, count=4, generator=None):
   if generator is None:
     generator = engine(slots)
     generator.update_weights(params(), 5)
-  with env_workers(made.family, count) as them:
-    ended, counts = host.run_episodes(
-      made, generator, them, attempts, jax.random.key(key)
-    )
-  limits = made.limits
-  sizes = limits.turns, limits.width, limits.message
-  return pack.record(ended, *sizes, made.family.columns), counts
+  ended, counts = hosted.play(made, generator, attempts, count=count, key=7)
+  return hosted.record(made, ended), counts
 
 
 # The same world, inside jit and outside of it.
@@ -96,7 +86,7 @@ class Outside:
   system, worker = '', 'thread'
 
   def env(self):
-    return self
+    return Outside()
 
   def reset(self, task, seed):
     it = inside().env
@@ -149,13 +139,6 @@ def inside():
   )
 
 
-class Own(Outside):
-  """One for each room."""
-
-  def env(self):
-    return Outside()
-
-
 @pytest.mark.parametrize(
   ('history', 'window'),
   [
@@ -190,7 +173,7 @@ def test_the_same_as_inside_jit(history, window):
   generator = engine(3, capacity=limits.context)
   generator.update_weights(params(), 0)
   got, counts = played(
-    stage(Own(), tasks, limits), attempts, generator=generator
+    stage(Outside(), tasks, limits), attempts, generator=generator
   )
   assert counts == {'cut': 0}
   for name in ('message', 'message_len', 'valid', 'status', 'outcome'):
@@ -229,7 +212,7 @@ def test_repeated_turns_keep_their_entropy_and_version():
     context=4 * (inside().obs_tokens + 2),
   )
   tasks = [{'it': jax.tree.map(lambda x: x[0], inside().tasks)}]
-  made = stage(Own(), tasks, plan)
+  made = stage(Outside(), tasks, plan)
   attempts = make_attempts(np.zeros(2, int), 2, 4, 1.0)
   generator = engine(3, capacity=plan.context)
   generator.update_weights(params(), 5)
@@ -335,23 +318,19 @@ def texts(record):
 
 
 def scripted(said, limits=LIMITS, family=None, limit=5, tasks=None, **fields):
-  tokens = {
-    i: [[*WORDS.encode(m), WORDS.eot] for m in x] for i, x in said.items()
-  }
   attempts = make_attempts(np.arange(len(said)), 1, limit, 1.0)
   tasks = tasks or [{'n': i} for i in range(len(said))]
   made = stage(family or chatty.Chatty(), tasks, limits, **fields)
-  return played(made, attempts, generator=ScriptedGenerator(tokens, WORDS.eot))
+  return played(made, attempts, generator=hosted.scripted(WORDS, said))
 
 
 def test_an_environment_sees_what_follows_the_last_action_prefix():
   limits = dataclasses.replace(LIMITS, message=40, context=900)
   thought = 'Action:\nno, Action:\nup'
-  want, _ = scripted({0: ['up'] * 3}, limits)
-  with_thought, _ = scripted(
-    {0: [thought, 'up', thought]}, limits, action_prefix='Action:\n'
-  )
-  without, _ = scripted({0: [thought, 'up', thought]}, limits)
+  want, _ = scripted([['up'] * 3], limits)
+  said = [[thought, 'up', thought]]
+  with_thought, _ = scripted(said, limits, action_prefix='Action:\n')
+  without, _ = scripted(said, limits)
   np.testing.assert_array_equal(
     with_thought.columns['mood'], want.columns['mood']
   )
@@ -360,7 +339,7 @@ def test_an_environment_sees_what_follows_the_last_action_prefix():
 
 
 def test_limits():
-  said = {i: ['up'] * 9 for i in range(6)}
+  said = [['up'] * 9] * 6
   record, _ = scripted(said, limit=1)
   assert (record.valid.sum(1) == 1).all()
   ended = record.status[record.status != Status.SCHEDULE]
@@ -381,18 +360,6 @@ def test_limits():
   assert counts['cut'] > 0
   first = record.context[0, 0, : record.context_len[0, 0]].tolist()
   assert WORDS.decode(first).endswith('(cut)\n')
-
-
-def test_patience():
-  hasty = dataclasses.replace(LIMITS, patience=0.2, seconds=60.0)
-  tasks = [{'n': 0, 'fault': 'hang', 'at': 1}, {'n': 1}]
-  family = chatty.Chatty(worker='process')
-  hasty = dataclasses.replace(hasty, patience=3.0)
-  said = {0: ['up'] * 5, 1: ['up'] * 5}
-  record, counts = scripted(said, hasty, family, tasks=tasks)
-  assert record.status[0] == Status.TIME_LIMIT
-  assert record.status[1] != Status.TIME_LIMIT
-  assert counts == {'cut': 0}
 
 
 class Narrow:
@@ -429,28 +396,22 @@ class Narrow:
 
 
 def test_what_has_ended_is_taken_back_from_the_generator():
-  """By itself, by a fault of its world, and while its message is awaited."""
+  """By itself, by a fault of its world, and while one is waited for."""
   tasks = [{'n': i} for i in range(8)]
   tasks[3] |= {'fault': 'raise', 'at': 1}
-  hasty = dataclasses.replace(LIMITS, patience=1.5)
+  tasks[4] |= {'fault': 'hang', 'at': 1}
+  hasty = dataclasses.replace(LIMITS, patience=0.75)
   generator = Narrow(2, mute=(5,))
   attempts = make_attempts(np.arange(8), 1, 3, 1.0)
   made = stage(chatty.Chatty(), tasks, hasty)
-  record, _ = played(made, attempts, count=2, generator=generator)
+  record, counts = played(made, attempts, count=2, generator=generator)
   assert record.status[3] == Status.ENV_ERROR
-  assert record.status[5] == Status.TIME_LIMIT
+  assert (record.status == Status.TIME_LIMIT).tolist() == [
+    b in (4, 5) for b in range(8)
+  ]
+  assert counts == {'cut': 0, 'fault/exception': 1}
   assert record.valid[:3].any(axis=1).all()
   assert not generator.held
-
-
-def faulty(n, share, place='process'):
-  """Tasks, of which a share fails at some turn; and the same without."""
-  kinds, rng = list(chatty.FAULTS), np.random.default_rng(0)
-  whole = [{'n': i} for i in range(n)]
-  broken = [dict(task) for task in whole]
-  for i, b in enumerate(rng.permutation(n)[: int(n * share)]):
-    broken[b] |= {'fault': kinds[i % len(kinds)], 'at': 1 + int(i % 2)}
-  return whole, broken
 
 
 def test_an_episode_says_why_its_environment_broke():
@@ -458,19 +419,20 @@ def test_an_episode_says_why_its_environment_broke():
   attempts = make_attempts(np.arange(2), 1, 5, 1.0)
   made, generator = stage(chatty.Chatty(worker='thread'), tasks), engine(2)
   generator.update_weights(params(), 5)
-  with env_workers(made.family, 2) as pool:
-    (broken, whole), _ = host.run_episodes(
-      made, generator, [pool[0], pool[1]], attempts, jax.random.key(7)
-    )
+  (broken, whole), _ = hosted.play(made, generator, attempts)
   assert broken.status == Status.ENV_ERROR
   assert 'ZeroDivisionError' in broken.fault
   assert whole.fault == ''
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('n', [12, 200])
-def test_a_fault_costs_its_own_trajectory(n):
-  whole, broken = faulty(n, 0.2 if n > 50 else 0.25)
+def test_a_fault_costs_its_own_trajectory():
+  """A third of the worlds fail at some turn, each kind twice."""
+  n, kinds = 48, list(chatty.FAULTS)
+  whole = [{'n': i} for i in range(n)]
+  broken = [dict(task) for task in whole]
+  for i, b in enumerate(np.random.default_rng(0).permutation(n)[: n // 3]):
+    broken[b] |= {'fault': kinds[i % len(kinds)], 'at': 1 + i % 2}
   limits = dataclasses.replace(LIMITS, seconds=6.0)
   attempts = make_attempts(np.arange(n), 1, 5, 1.0)
   family = chatty.Chatty(worker='process')
@@ -498,7 +460,7 @@ def test_what_a_run_must_mend_ends_it():
       raise ValueError('it needs a cat; run pip install cat')
 
   with pytest.raises(ValueError):
-    scripted({0: ['up']}, family=Missing())
+    scripted([['up']], family=Missing())
 
 
 def test_stopping_ends_all_sessions():
@@ -515,65 +477,25 @@ def test_stopping_ends_all_sessions():
   attempts = make_attempts(np.zeros(8, int), 8, 5, 1.0)
   generator = engine(3)
   generator.update_weights(params(), 0)
-  with env_workers(made.family, 4) as them, pytest.raises(Enough):
-    host.run_episodes(
-      made, generator, them, attempts, jax.random.key(0), stopping=stopping
-    )
+  with pytest.raises(Enough):
+    hosted.play(made, generator, attempts, stopping=stopping)
   assert not generator.busy
-
-
-@pytest.mark.slow
-def test_tools_are_heard_word_for_word():
-  """Calls, one that cannot be read, talk, and an answer."""
-  family = countdown.Countdown(numbers=2)
-  (one,) = family.tasks('train', 1, 0)
-  said = [
-    '<calculator>7*6</calculator><calculator>1/0</calculator>',
-    '<calculator>',
-    'well',
-    *one.demonstration,
-  ]
-  limits = dataclasses.replace(
-    LIMITS, message=72, observation=220, context=1500
-  )
-  record, counts = scripted({0: said}, limits, family, tasks=[one.task])
-  assert counts == {'cut': 0}
-  assert record.status[0] == Status.SOLVED
-  world = family.env()
-  heard = [world.reset(one.task, 0)]
-  replies = [world.step(message) for message in said]
-  heard += [reply.text for reply in replies[:-1]]
-  row = []
-  for text, message in zip(heard, said, strict=True):
-    line = text if text.endswith('\n') else f'{text}\n'
-    row += [*WORDS.encode(line), *WORDS.encode(message), WORDS.eot]
-  rows, _ = relearned(record, 1500)
-  there = np.asarray(rows.seg[0]) >= 0
-  assert np.asarray(rows.tokens[0])[there].tolist() == row
-  for name in ('calls', 'faults', 'fault_malformed'):
-    told = [reply.info[name] for reply in replies]
-    assert record.columns[name][0].tolist() == told
-  assert record.action[0].tolist() == [-1 if r.invalid else 0 for r in replies]
 
 
 @pytest.mark.slow
 def test_200_worlds_leave_their_groups_and_none_is_left_running(marked):
   """Some die and some are closed in the middle of a turn as well."""
   n = 200
-  acts = {i: ['roam', 'say x', 'roam'] for i in range(n)}
-  acts |= {i: ['say x', 'roam_and_die'] for i in range(0, n, 16)}
-  acts |= {i: ['roam_and_hang'] for i in range(5, n, 40)}
-  said = {
-    i: [[*WORDS.encode(act), WORDS.eot] for act in todo]
-    for i, todo in acts.items()
-  }
+  acts = [['roam', 'say x', 'roam']] * n
+  acts[::16] = [['say x', 'roam_and_die']] * len(acts[::16])
+  acts[5::40] = [['roam_and_hang']] * len(acts[5::40])
   limits = dataclasses.replace(LIMITS, turns=3, message=16, seconds=10.0)
   made = stage(naughty.Family(), [{}] * n, limits)
   attempts = make_attempts(np.arange(n), 1, 3, 1.0)
   with env_workers(made.family, 8) as them:
     ended, _ = host.run_episodes(
       made,
-      ScriptedGenerator(said, WORDS.eot),
+      hosted.scripted(WORDS, acts),
       them,
       attempts,
       jax.random.key(0),

@@ -21,14 +21,9 @@ from tests import errors
 from tests.env.jit import tasks as jit_tasks
 
 WORDS = tokenizer.Embedded()
+VOCAB = WORDS.vocab_size
 SHAPE = transformer.DecoderConfig(
-  vocab=WORDS.vocab_size,
-  width=32,
-  layers=1,
-  heads=4,
-  kv_heads=2,
-  head_dim=8,
-  mlp=48,
+  vocab=VOCAB, width=32, layers=1, heads=4, kv_heads=2, head_dim=8, mlp=48
 )
 MODULE = policy.module(SHAPE)
 
@@ -85,13 +80,6 @@ def acting(name):
   after = after - first * jnp.dot(after, first) / jnp.sum(first**2)
   embed = embed.at[WORDS.eot].add(12 * after / jnp.sum(after**2))
   return {**p, 'embed': embed}
-
-
-def brief():
-  """A policy that ends its turn as often as it says its first action."""
-  p = acting('sokoban')
-  first = p['embed'][WORDS.encode(world().env.actions[0])[0]]
-  return {**p, 'embed': p['embed'].at[WORDS.eot].set(first)}
 
 
 @functools.cache
@@ -257,22 +245,6 @@ def test_the_record_is_the_game_that_was_played(name):
   assert name == 'sokoban' or len(ends) > 1, 'some lakes are left early'
 
 
-def test_a_message_ends_with_its_first_end_of_turn():
-  _, _, record = rollout('sokoban', 'turn', 1, slots=4, policy_params=brief())
-  record, ends = jax.device_get(record), []
-  for b, k in np.argwhere(record.valid):
-    n = int(record.message_len[b, k])
-    said = record.message[b, k].tolist()
-    ends.append(said[n - 1] == WORDS.eot)
-    assert WORDS.eot not in said[: n - 1]
-    assert ends[-1] or n == 2, 'nothing else ends a message before its limit'
-    assert not any(said[n:])
-    assert not record.logp[b, k, n:].any()
-  short = (record.message_len[record.valid] == 1).sum()
-  assert 5 < short < record.valid.sum() - 5
-  assert not all(ends)
-
-
 @pytest.mark.parametrize(('spare', 'turns'), [(0, 2), (-1, 1)])
 def test_a_full_context_ends_the_trajectory(spare, turns):
   """Room for two turns of full length, and for one token less."""
@@ -284,27 +256,6 @@ def test_a_full_context_ends_the_trajectory(spare, turns):
   assert np.all(np.asarray(record.valid)[ended].sum(axis=1) == turns)
   rows = rows_of('sokoban', plan, record)
   assert int(rows.sampled.sum()) == int(record.message_len.sum())
-
-
-def test_layouts_hold_the_same_tokens_once():
-  plan, _, record = rollout('sokoban', 'full', 1, slots=4)
-  width = jit_rollout.row_tokens(world(), plan)
-  layouts = (
-    record_lib.per_turn,
-    functools.partial(record_lib.full_history, t=width),
-  )
-  seen = []
-  for lay in layouts:
-    rows = jax.jit(lambda r, lay=lay: record_lib.rows(r, lay(r), 0))(record)
-    at = np.nonzero(np.asarray(rows.sampled))
-    got = zip(
-      *(np.asarray(x)[at] for x in (rows.traj, rows.turn, rows.tokens)),
-      strict=True,
-    )
-    seen.append(sorted(got))
-    assert np.all(np.asarray(rows.logp)[~np.asarray(rows.sampled)] == 0)
-  assert seen[0] == seen[1]
-  assert len(seen[0]) == int(record.message_len.sum())
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from agentrl.rollout.keys import (
   keys,
   message_key,
   step_key,
-  stream_key,
 )
 from agentrl.types import Attempts, Copies, Prefix
 
@@ -33,16 +32,6 @@ def test_no_two_purposes_draw_from_the_same_key():
   assert len({int(s) for s in Stream}) == len(Stream.__members__)
 
 
-def test_evaluation_does_not_draw_what_memory_draws():
-  """Round i of an evaluation once had the key of a memory at step i."""
-  key = jax.random.key(3)
-  rounds = {
-    bits(jax.random.fold_in(stream_key(key, Stream.EVAL), i)) for i in range(50)
-  }
-  steps = {bits(step_key(key, Stream.MEMORY, i)) for i in range(50)}
-  assert not rounds & steps
-
-
 def test_a_step_key_is_the_same_for_a_traced_step():
   key = jax.random.key(1)
   traced = jax.jit(lambda s: step_key(key, Stream.ROLLOUT, s))(7)
@@ -51,20 +40,15 @@ def test_a_step_key_is_the_same_for_a_traced_step():
 
 def test_nobody_folds_a_bare_number_into_the_key_of_a_run():
   """`fold_in(state.key, 4)` is a stream without a name."""
-  bare = []
-  for folder in ('agentrl', 'experiments'):
-    for path in sorted((ROOT / folder).rglob('*.py')):
-      text = path.read_text()
-      if 'fold_in' not in text:
-        continue
-      for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
-          'fold_in'
-        ):
-          call = ast.unparse(node)
-          if 'state.key' in call:
-            bare.append(f'{path.relative_to(ROOT)}: {call}')
-  assert bare == []
+  calls = [
+    (path.relative_to(ROOT), ast.unparse(node))
+    for folder in ('agentrl', 'experiments')
+    for path in (ROOT / folder).rglob('*.py')
+    if 'fold_in' in (text := path.read_text())
+    for node in ast.walk(ast.parse(text))
+    if isinstance(node, ast.Call) and ast.unparse(node.func).endswith('fold_in')
+  ]
+  assert [x for x in calls if 'state.key' in x[1]] == []
 
 
 def test_a_branch_has_the_key_of_its_origin_and_then_one_of_its_own():

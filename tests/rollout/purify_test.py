@@ -136,24 +136,23 @@ def test_messages_are_those_of_the_rule(name, raw, clean):
     assert difflib.SequenceMatcher(None, 'cabc', 'cazz').ratio() == 0.5
 
 
-def corrected(name):
-  """(first, last) turn of every run of failures that is corrected."""
-  return {
-    'shallow': [(0, 1)],
-    'deep': [(0, 1)],
-    'half is shallow': [(0, 1)],
-    'no call to be found': [(0, 1)],
-    'the first thought of several': [(0, 2)],
-    'two runs': [(1, 2), (3, 4)],
-    'longer than a message': [(0, 1)],
-  }.get(name, [])
+# (first, last) turn of every run of failures that is corrected.
+CORRECTED = {
+  'shallow': [(0, 1)],
+  'deep': [(0, 1)],
+  'half is shallow': [(0, 1)],
+  'no call to be found': [(0, 1)],
+  'the first thought of several': [(0, 2)],
+  'two runs': [(1, 2), (3, 4)],
+  'longer than a message': [(0, 1)],
+}
 
 
 @pytest.mark.parametrize('name', CASES)
 def test_a_purified_turn_reads_as_the_first_and_earns_as_the_last(
   name, raw, clean
 ):
-  i, runs = list(CASES).index(name), dict(corrected(name))
+  i, runs = list(CASES).index(name), dict(CORRECTED.get(name, []))
   k = 0
   for j in range(int(clean.valid[i].sum())):
     last = runs.get(k, k)
@@ -173,7 +172,7 @@ def test_a_purified_turn_reads_as_the_first_and_earns_as_the_last(
 def test_log_probs_are_unknown_from_the_first_purified_turn_on(
   name, raw, clean
 ):
-  i, runs = list(CASES).index(name), corrected(name)
+  i, runs = list(CASES).index(name), CORRECTED.get(name, [])
   first = runs[0][0] if runs else K
   np.testing.assert_array_equal(clean.logp[i, :first], raw.logp[i, :first])
   assert not clean.logp[i, first:].any()

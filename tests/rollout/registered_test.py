@@ -1,24 +1,12 @@
 """Rollouts by name, and what of them a method may ask for."""
 
-import pytest
-
 from agentrl import registry
 from agentrl.rollout import registered
 
 
-@pytest.mark.parametrize(
-  ('name', 'on_host', 'words'),
-  [
-    ('jit', False, None),
-    ('host', True, None),
-    ('options', False, ('no', 'yes')),
-  ],
-)
-def test_a_name_says_where_environments_run_and_what_begins_a_message(
-  name, on_host, words
-):
-  kind = registered.kind_of(registry.MethodSpec(rollout=name))
-  assert kind == registered.RolloutKind(on_host, words)
+def test_options_begin_a_message_with_a_word():
+  kind = registered.kind_of(registry.MethodSpec(rollout='options'))
+  assert kind == registered.RolloutKind(False, ('no', 'yes'))
 
 
 def test_only_options_mark_subgoals():
@@ -43,6 +31,7 @@ def test_what_plays_on_hosts_says_so_by_its_name_and_by_its_kind():
   assert hosts == {'host', 'host_purified'}
   for name in registry.names('rollout'):
     kind = registered.kind_of(registry.MethodSpec(rollout=name))
+    assert (kind.subgoal_words is None) == (name != 'options')
     assert kind.on_host == registered.on_host(name) == (name in hosts)
   assert not registered.on_host('another')
 

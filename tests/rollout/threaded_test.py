@@ -4,6 +4,7 @@ import threading
 import time
 
 import numpy as np
+import pytest
 
 from agentrl.rollout.engine.engine import (
   Completion,
@@ -15,59 +16,57 @@ from agentrl.rollout.threaded import ThreadedGenerator
 HOW = SamplingParams(np.zeros(2, np.uint32), 4)
 
 
-def test_each_line_gets_its_own():
-  def generate(context, how):
-    if context == (3,):
-      raise OSError('gone')
-    return Completion(0, [*context, how.budget], [0.0], [0.0], [0])
-
-  generator = ThreadedGenerator(generate, 2)
-  for sequence in (1, 2, 3):
-    generator.submit(sequence, [sequence], HOW)
-  out = []
-  while generator.busy:
-    generator.dispatch()
-    out += generator.collect()
-  by = {x.sequence: x for x in out}
-  assert by[3] == GenerationFault(3, 'OSError: gone')
-  assert {sequence: by[sequence].ids for sequence in (1, 2)} == {
-    1: [1, 4],
-    2: [2, 4],
-  }
-  generator.close()
-
-
-def test_what_is_cancelled_is_never_collected():
-  go = threading.Event()
-
-  def generate(context, how):
-    go.wait(20)
-    return Completion(0, [1], [0.0], [0.0], [0])
-
-  generator = ThreadedGenerator(generate, 1)
-  generator.submit(1, [1], HOW)
-  assert generator.collect() == []  # it waits, and not for ever
-  generator.cancel(1)
-  go.set()
-  assert not generator.busy
-  assert generator.collect() == []
-  generator.close()
-
-
-def collected(generator):
-  out, end = [], time.monotonic() + 20
-  while generator.busy and time.monotonic() < end:
-    out += generator.collect()
-  return out
+@pytest.fixture
+def over():
+  """Ends whoever still hangs when a test does."""
+  made = threading.Event()
+  yield made
+  made.set()
 
 
 def answer(ids):
   return Completion(0, ids, [0.0], [0.0], [0])
 
 
-def test_requests_that_hang_leave_their_place_to_others():
-  over = threading.Event()
+def collected(generator):
+  out, end = [], time.monotonic() + 20
+  while generator.busy and time.monotonic() < end:
+    generator.dispatch()
+    out += generator.collect()
+  return out
 
+
+def test_each_line_gets_its_own():
+  def generate(context, how):
+    if context == (3,):
+      raise OSError('gone')
+    return answer([*context, how.budget])
+
+  generator = ThreadedGenerator(generate, 2)
+  for sequence in (1, 2, 3):
+    generator.submit(sequence, [sequence], HOW)
+  by = {x.sequence: x for x in collected(generator)}
+  assert by[3] == GenerationFault(3, 'OSError: gone')
+  assert [by[x].ids for x in (1, 2)] == [[1, 4], [2, 4]]
+  generator.close()
+
+
+def test_what_is_cancelled_is_never_collected(over):
+  def generate(context, how):
+    over.wait(20)
+    return answer([1])
+
+  generator = ThreadedGenerator(generate, 1)
+  generator.submit(1, [1], HOW)
+  assert generator.collect() == []  # it waits, and not for ever
+  generator.cancel(1)
+  over.set()
+  assert not generator.busy
+  assert generator.collect() == []
+  generator.close()
+
+
+def test_requests_that_hang_leave_their_place_to_others(over):
   def generate(context, how):
     if context == (0,):
       over.wait(60)
@@ -85,8 +84,8 @@ def test_requests_that_hang_leave_their_place_to_others():
   generator.close()
 
 
-def test_only_so_many_requests_are_left_behind():
-  over, begun = threading.Event(), []
+def test_only_so_many_requests_are_left_behind(over):
+  begun = []
 
   def generate(context, how):
     begun.append(context)

@@ -6,17 +6,15 @@ import functools
 import os
 import pathlib
 
-import jax
 import numpy as np
 import pytest
 
 from agentrl.env.worlds.math_python import MathPython
-from agentrl.rollout import host, pack
-from agentrl.rollout.scripted import ScriptedGenerator
-from agentrl.rollout.workers.pool import env_workers
+from agentrl.rollout import host
 from agentrl.task.base import make_attempts
 from agentrl.text import chat_format, tokenizer
 from agentrl.types import Status
+from tests.rollout import hosted
 
 _CHILD_SUBREAPER = 36  # of prctl
 WORDS = tokenizer.Embedded()
@@ -39,29 +37,18 @@ LIMITS = host.EpisodeLimits(
 
 def played(codes):
   """A program each, then an answer."""
-  family = MathPython(seconds=4.0)
-  n = len(codes)
-  said = {
-    i: [
-      [*WORDS.encode(f'<python>{code}</python>'), WORDS.eot],
-      [*WORDS.encode(f'<answer>{i}</answer>'), WORDS.eot],
-    ]
+  family, n = MathPython(seconds=4.0), len(codes)
+  said = [
+    [f'<python>{code}</python>', f'<answer>{i}</answer>']
     for i, code in enumerate(codes)
-  }
+  ]
   tasks = [{'question': f'{i}?', 'answer': str(i)} for i in range(n)]
   stage = host.HostEnvBundle(family, tasks, chat_format.bare(WORDS), LIMITS)
   attempts = make_attempts(np.arange(n), 1, 3, 1.0)
-  with env_workers(family, 6) as them:
-    ended, counts = host.run_episodes(
-      stage,
-      ScriptedGenerator(said, WORDS.eot),
-      them,
-      attempts,
-      jax.random.key(0),
-    )
+  generator = hosted.scripted(WORDS, said)
+  ended, counts = hosted.play(stage, generator, attempts, count=6)
   assert not [x for x in counts if x.startswith('fault')]  # of the world
-  sizes = LIMITS.turns, LIMITS.width, LIMITS.message
-  return pack.record(ended, *sizes, family.columns)
+  return hosted.record(stage, ended)
 
 
 @pytest.fixture

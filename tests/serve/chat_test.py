@@ -2,20 +2,18 @@
 
 import itertools
 
-import jax
 import numpy as np
 import pytest
 
 from agentrl.env.files import program
 from agentrl.env.worlds.unreliable_tools.env import UnreliableTools
 from agentrl.rollout import host
-from agentrl.rollout.scripted import ScriptedGenerator
-from agentrl.rollout.workers.pool import env_workers
 from agentrl.run import runner, workdir
 from agentrl.serve import chat
 from agentrl.task.base import make_attempts
 from agentrl.text import chat_format, tokenizer
 from agentrl.types import Span, Status
+from tests.rollout import hosted
 from tests.run.small_configs import countdown
 
 WORDS = tokenizer.Embedded()
@@ -28,16 +26,9 @@ def talked(family, task, lines, says):
   shown = []
   made = chat.PersonFamily(family, iter(lines), lambda *x: shown.append(x))
   bundle = host.HostEnvBundle(made, [task], chat_format.bare(WORDS), LIMITS)
-  script = {0: [[*WORDS.encode(x), WORDS.eot] for x in says]}
   attempts = make_attempts(np.zeros(1, int), 1, LIMITS.turns, 1.0)
-  with env_workers(made, 1) as pool:
-    (episode,), _ = host.run_episodes(
-      bundle,
-      ScriptedGenerator(script, WORDS.eot),
-      [pool[0]],
-      attempts,
-      jax.random.key(0),
-    )
+  generator = hosted.scripted(WORDS, [says])
+  (episode,), _ = hosted.play(bundle, generator, attempts, count=1)
   return episode, shown
 
 

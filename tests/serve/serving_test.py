@@ -15,14 +15,9 @@ from tests.gateway.stub import Client
 from tests.run.small_configs import countdown
 
 WORDS = tokenizer.Embedded()
+VOCAB = WORDS.vocab_size
 SHAPE = transformer.DecoderConfig(
-  vocab=WORDS.vocab_size,
-  width=8,
-  layers=1,
-  heads=1,
-  kv_heads=1,
-  head_dim=8,
-  mlp=8,
+  vocab=VOCAB, width=8, layers=1, heads=1, kv_heads=1, head_dim=8, mlp=8
 )
 
 

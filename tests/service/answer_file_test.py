@@ -64,31 +64,25 @@ def test_without_a_path_nothing_is_written(tmp_path):
 
 
 BEFORE = b'{"key": "good", "answer": "1", "cost": 0.5}'  # without a checksum
+COSTS = (
+  'NaN', 'Infinity', '-Infinity', '1e999', '9' * 400, '9' * 5000, '-5.0',
+  'true', '"0.5"', 'null', '[1]',
+)  # fmt: skip
+ANSWERS = ('null', '1', 'true', '["1"]', '{"1": 1}')
+KEYS = ('1', 'null')
 HOSTILE = {
-  'cost nan': b'{"key": "k", "answer": "1", "cost": NaN}',
-  'cost infinite': b'{"key": "k", "answer": "1", "cost": Infinity}',
-  'cost minus infinite': b'{"key": "k", "answer": "1", "cost": -Infinity}',
-  'cost too large': b'{"key": "k", "answer": "1", "cost": 1e999}',
-  'cost of 400 digits': b'{"key": "k", "answer": "1", "cost": %b}'
-  % (b'9' * 400),
-  'cost of 5000 digits': b'{"key": "k", "answer": "1", "cost": %b}'
-  % (b'9' * 5000),
-  'cost negative': b'{"key": "k", "answer": "1", "cost": -5.0}',
-  'cost a boolean': b'{"key": "k", "answer": "1", "cost": true}',
-  'cost a text': b'{"key": "k", "answer": "1", "cost": "0.5"}',
-  'cost null': b'{"key": "k", "answer": "1", "cost": null}',
-  'cost a list': b'{"key": "k", "answer": "1", "cost": [1]}',
+  **{
+    f'cost {x[:9]} of {len(x)}': f'{{"key": "k", "answer": "1", "cost": {x}}}'
+    for x in COSTS
+  },
+  **{f'answer {x}': f'{{"key": "k", "answer": {x}}}' for x in ANSWERS},
+  **{f'key {x}': f'{{"key": {x}, "answer": "1"}}' for x in KEYS},
+}
+HOSTILE = {name: text.encode() for name, text in HOSTILE.items()} | {
   'cost alone, nan': b'{"cost": NaN}',
   'tokens nan': b'{"key": "k", "answer": "1", "read": NaN}',
-  'answer null': b'{"key": "k", "answer": null}',
-  'answer a number': b'{"key": "k", "answer": 1}',
-  'answer a boolean': b'{"key": "k", "answer": true}',
-  'answer a list': b'{"key": "k", "answer": ["1"]}',
-  'answer an object': b'{"key": "k", "answer": {"1": 1}}',
   'no answer': b'{"key": "k", "cost": 1.0}',
   'no key': b'{"answer": "1"}',
-  'key a number': b'{"key": 1, "answer": "1"}',
-  'key null': b'{"key": null, "answer": "1"}',
   'key twice': b'{"key": "k", "answer": "1", "key": "l"}',
   'answer twice': b'{"key": "k", "answer": "1", "answer": "2"}',
   'cost twice': b'{"cost": 1.0, "cost": 0.0}',

@@ -255,14 +255,14 @@ def is_subsequence(some, words):
   return all(word in rest for word in some)
 
 
+def squad_tokens(text):
+  bare = ''.join(x for x in text.lower() if x not in string.punctuation)
+  return re.sub(r'\b(a|an|the)\b', ' ', bare).split()
+
+
 def official(answer, gold):
   """Exact match and F₁ as the script of SQuAD 1.1 computes them."""
-
-  def tokens(text):
-    bare = ''.join(x for x in text.lower() if x not in string.punctuation)
-    return re.sub(r'\b(a|an|the)\b', ' ', bare).split()
-
-  ours, theirs = tokens(answer), tokens(gold)
+  ours, theirs = squad_tokens(answer), squad_tokens(gold)
   same = sum((Counter(ours) & Counter(theirs)).values())
   if not same:
     return ours == theirs, 0.0
@@ -289,7 +289,5 @@ def test_measures_are_those_of_the_official_script(answer, accepted):
 @given(WORDS)
 def test_keys_of_questions_are_those_of_squad(text):
   """Splits that are made by them do not move."""
-  bare = ''.join(x for x in text.lower() if x not in string.punctuation)
-  words = re.sub(r'\b(a|an|the)\b', ' ', bare).split()
-  assert grading.squad_words(text) == ' '.join(words)
+  assert grading.squad_words(text) == ' '.join(squad_tokens(text))
   assert grading.squad_words('Is 3.5 the half?') == 'is 35 half'

@@ -215,6 +215,7 @@ def has_infinity(value) -> bool:
 @settings(max_examples=30, deadline=None)
 @given(found=several)
 @example(found=[Call('f', {'x': '</think></tool_call>; <|python_end|>'})])
+@example(found=[Call('f', {'from': 1, 'a b': None, '': {'é': 2.5}})])
 def test_what_is_written_is_read_again(name, found):
   """parse(write(calls)) = calls."""
   if any(has_infinity(call.args) for call in found):
@@ -285,14 +286,6 @@ def test_an_argument_without_one_type_is_refused_in_one_line(kind):
     )
 
 
-def test_no_format_of_json_refuses_json():
-  """Nor the one in Python any name of an argument."""
-  found = [Call('f', {'from': 1, 'class': True, 'a b': None, '': {'é': 2.5}})]
-  for name in ('hermes', 'llama_json', 'llama_pythonic'):
-    assert parse(name, tool_calls.format_of(name).write(found)) == found
-  assert "**{'from': 1, " in tool_calls.format_of('llama_pythonic').write(found)
-
-
 @pytest.mark.parametrize('name', tool_calls.FORMATS)
 @pytest.mark.parametrize(
   'value',
@@ -313,30 +306,17 @@ def test_what_json_does_not_have_is_not_written(name, value):
     tool_calls.format_of(name).write([Call('f', {'x': value})])
 
 
-HIDES = {
-  'hermes': [
-    '<tool_call>{"name": "search", "arguments": {"query": "a </think> b"}}'
-    '</tool_call>',
-  ],
-  'llama_json': ['{"name": "search", "parameters": {"query": "a </think> b"}}'],
-  'llama_pythonic': ["[search(query='a </think> b')]"],
-  'tagged': ['<search>a </think> b</search>'],
-}
-AFTER = {
-  'hermes': '<tool_call>{"name": "search", "arguments": {"query": "a b"}}'
-  '</tool_call>',
-  'llama_json': '{"name": "search", "parameters": {"query": "a b"}}',
-  'llama_pythonic': "[search(query='a b')]",
-  'tagged': '<search>a b</search>',
-}
 JOINS = {'hermes': '\n', 'llama_json': ';', 'tagged': ' '}
 
 
-@pytest.mark.parametrize(
-  ('name', 'text'),
-  cases({name: [(text,) for text in found] for name, found in HIDES.items()}),
-)
-def test_a_call_that_its_own_argument_hides_is_a_fault(name, text):
+def written(name, query):
+  return tool_calls.format_of(name).write([Call('search', {'query': query})])
+
+
+@pytest.mark.parametrize('name', tool_calls.FORMATS)
+def test_a_call_that_its_own_argument_hides_is_a_fault(name):
+  good = written(name, 'a b')
+  text = good.replace('a b', 'a </think> b')
   (found,) = parse(name, text)
   assert isinstance(found, Malformed)
   assert '</think>' in found.sentence
@@ -346,17 +326,16 @@ def test_a_call_that_its_own_argument_hides_is_a_fault(name, text):
   )
   # Not what stands before it either; what comes behind is made.
   if join := JOINS.get(name):
-    good = AFTER[name]
     hidden = parse(name, join.join([good, text, good]))
     assert hidden == [found, found, SEARCH]
 
 
-@pytest.mark.parametrize('name', AFTER)
+@pytest.mark.parametrize('name', tool_calls.FORMATS)
 @pytest.mark.parametrize('opened', ['<think>', ''])
 def test_what_is_thought_is_no_fault(name, opened):
   """Where the prompt begins the thought, its own tag is not in the message."""
-  good, (bad,) = AFTER[name], HIDES[name]
-  for thought in ('hm', good, f'say {good}', bad.partition(' </think>')[0]):
+  good = written(name, 'a b')
+  for thought in ('hm', good, f'say {good}', good.partition(' b')[0]):
     assert parse(name, f'{opened}{thought}</think>{good}') == [SEARCH]
   assert parse(name, f'{opened}{good}</think>no') == []
 

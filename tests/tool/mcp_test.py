@@ -74,10 +74,14 @@ def command(tmp_path_factory):
   return [sys.executable, str(path)]
 
 
+def started(command, **settings):
+  env = {'PYTHONPATH': os.pathsep.join(sys.path)} | settings.pop('env', {})
+  return McpServer(command, env=env, seconds=60, **settings)
+
+
 @pytest.fixture
 def server(command):
-  env = {'PYTHONPATH': os.pathsep.join(sys.path)}
-  with McpServer(command, env=env, seconds=60) as held:
+  with started(command) as held:
     yield held
 
 
@@ -124,8 +128,7 @@ def test_its_tools_are_tools_and_end_with_it(server):
 
 
 def test_a_server_that_dies_costs_its_calls_and_starts_again(command):
-  env = {'PYTHONPATH': os.pathsep.join(sys.path)}
-  with McpServer(command, env=env, seconds=60, restarts=1) as server:
+  with started(command, restarts=1) as server:
     tools = {tool.name: tool for tool in server.tools}
     first = tools['pid']()
     waiting = server._connection.ask('sleep', {'seconds': 50.0})
@@ -157,8 +160,7 @@ def test_an_error_of_a_living_server_starts_none(server):
 def test_one_that_cannot_start_again_says_so(command, tmp_path):
   path = tmp_path / 'server.py'
   path.write_text(pathlib.Path(command[1]).read_text())
-  env = {'PYTHONPATH': os.pathsep.join(sys.path)}
-  with McpServer([sys.executable, str(path)], env=env, seconds=60) as server:
+  with started([sys.executable, str(path)]) as server:
     path.write_text('raise SystemExit("gone")')
     with pytest.raises(ToolError):
       server.call('leave', {})
@@ -188,9 +190,8 @@ def test_nothing_that_a_server_started_is_left(command, marked):
     'subprocess.Popen(["sleep", "600"], process_group=0)\n'
     f'runpy.run_path({command[1]!r})'
   )
-  env = {'PYTHONPATH': os.pathsep.join(sys.path)}
-  env[marks.NAME] = os.environ[marks.NAME]
-  with McpServer([sys.executable, '-c', code], env=env, seconds=60) as held:
+  env = {marks.NAME: os.environ[marks.NAME]}
+  with started([sys.executable, '-c', code], env=env) as held:
     assert len(held.tools) == 6
     marks.sleeping(marked, 2)
   assert not marks.left(marked)

@@ -2,7 +2,6 @@
 
 import collections
 import math
-from fractions import Fraction
 
 import pytest
 from hypothesis import given
@@ -119,12 +118,6 @@ def test_a_wrong_answer_is_within_the_same_ten(right, u):
   assert answer != right
   assert answer // 10 == right // 10
   assert answer.denominator == right.denominator
-
-
-def test_all_nine_are_reached():
-  assert {wrong(Fraction(391), (i + 0.5) / 9) for i in range(9)} == (
-    set(range(390, 400)) - {391}
-  )
 
 
 def test_offers_are_read_and_shown():

@@ -6,6 +6,7 @@ import pytest
 
 from agentrl.env.external.gymnasium_env import GymnasiumMaker
 from tests import errors
+from tests.env.promises import play
 
 ENVS = 'tests.env.external.text_envs'
 
@@ -17,26 +18,17 @@ def env():
   random.setstate(state)
 
 
-def played(env, seed, said):
-  out = [env.reset({'seed': seed}, 0)]
-  for message in said:
-    out.append(env.step(message))
-    if out[-1].done:
-      break
-  return out
-
-
 def test_rewards_add_up_to_the_score(env):
   number = random.Random(5).randrange(8)
   other = str((number + 1) % 8)
   for misses, score in ((0, 1.0), (1, 1.0), (2, 0.0)):
-    *_, last = played(env, 5, [other] * misses + [str(number)])
+    *_, last = play(env, {'seed': 5}, [other] * misses + [str(number)])
     assert (last.reward, last.done, last.score) == (1.0, True, score)
     assert last.info == {'truncated': 0.0}
 
 
 def test_a_truncated_episode_is_done(env):
-  first, *steps = played(env, 5, ['x'] * 9)
+  first, *steps = play(env, {'seed': 5}, ['x'] * 9)
   assert first.startswith('below 8')
   assert [x.done for x in steps] == [False, False, False, True]
   assert [x.info['truncated'] for x in steps] == [0.0, 0.0, 0.0, 1.0]
@@ -45,9 +37,9 @@ def test_a_truncated_episode_is_done(env):
 
 
 def test_an_episode_follows_from_its_seed(env):
-  once = [played(env, seed, ['x', '0']) for seed in range(8)]
+  once = [play(env, {'seed': seed}, ['x', '0']) for seed in range(8)]
   random.seed(99)
-  assert [played(env, seed, ['x', '0']) for seed in range(8)] == once
+  assert [play(env, {'seed': seed}, ['x', '0']) for seed in range(8)] == once
   assert len({x[0] for x in once}) == 8
 
 

@@ -5,37 +5,14 @@ import sys
 
 import pytest
 
-from agentrl.configs import grpo
-from agentrl.env import base, splits
 from agentrl.env.external.gymnasium_text import GymnasiumText
 from agentrl.rollout.workers import pool
 from agentrl.rollout.workers.replies import EnvError
-from agentrl.run.check import validate
-from agentrl.run.play import host_env
-from agentrl.text import tokenizer
 from tests import errors
+from tests.env.external import configured
 
 MAKE = 'tests.env.external.text_envs:make'
 WAIT = 60
-
-
-def test_tasks_are_seeds():
-  family = GymnasiumText(make=MAKE)
-  tasks = {s: list(family.tasks(s, 6, 0)) for s in splits.SPLITS}
-  keys = [x.key for several in tasks.values() for x in several]
-  assert len(set(keys)) == 12
-  for split, several in tasks.items():
-    assert all(splits.split_of(x.key) == split for x in several)
-    assert all(set(x.task) == {'seed'} for x in several)
-    assert list(family.tasks(split, 5, 0)) == several[:5]
-  assert family.name() != GymnasiumText(make=MAKE, solved=2.0).name()
-
-
-def test_it_lives_in_a_process():
-  family = GymnasiumText(make=MAKE)
-  assert isinstance(family, base.OwnProcess)
-  assert isinstance(family, base.ChecksSettings)
-  assert family.worker == 'process'
 
 
 def answer(worker, message):
@@ -98,27 +75,15 @@ def test_settings_that_make_nothing_end_the_run():
     workers[0].reset({'seed': 8}, 0).result(WAIT)
 
 
-@pytest.mark.parametrize(
-  ('env', 'worker', 'words'),
-  [
-    ({}, '', 'env.make'),
-    ({'make': MAKE, 'settings': '3'}, '', 'env.settings 3'),
-    ({'make': 'lost:make'}, '', 'lost'),
-    ({'make': MAKE, 'python': '/bin/no'}, '', 'env.python /bin/no'),
-    ({'make': MAKE}, 'thread', 'host.worker thread'),
-  ],
-)
-def test_mistakes_come_before_anything_is_made(env, worker, words):
-  c = grpo.get_config('tiny,env=gymnasium_text')
-  c.env.update(env)
-  c.host.worker = worker
-  with errors.raises(ValueError, words) as error:
-    host_env.sized(c, tokenizer.Embedded(), None)
-  assert '\n' not in str(error.value)
-
-
-def test_a_right_config_is_sized():
-  c = grpo.get_config('tiny,env=gymnasium_text')
-  c.env.make = MAKE
-  validate.config(c)
-  assert host_env.sized(c, tokenizer.Embedded(), None).family.make == MAKE
+def test_mistakes_come_before_anything_is_made():
+  for words, env in (
+    ('env.make', {}),
+    ('env.settings 3', {'make': MAKE, 'settings': '3'}),
+    ('lost', {'make': 'lost:make'}),
+    ('env.python /bin/no', {'make': MAKE, 'python': '/bin/no'}),
+    ('host.worker thread', {'make': MAKE, 'worker': 'thread'}),
+  ):
+    configured.refuses('gymnasium_text', words, **env)
+  right = configured.sized('gymnasium_text', make=MAKE)
+  assert right.family == GymnasiumText(make=MAKE)
+  assert right.family.worker == 'process'

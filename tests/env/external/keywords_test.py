@@ -38,12 +38,7 @@ def test_an_id_comes_first_where_there_is_one():
 @pytest.mark.parametrize(
   ('path', 'id', 'settings', 'words'),
   [
-    (
-      'make',
-      '',
-      '',
-      'env.make make module:name',
-    ),
+    ('make', '', '', 'env.make make module:name'),
     (f'{ENVS}:lost', '', '', 'env.make'),
     (f'{ENVS}:make', '', 'low=3', 'env.settings low 3 TypeError'),
     (f'{ENVS}:of_id', 'chess', '', 'env.id chess KeyError'),

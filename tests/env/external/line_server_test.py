@@ -82,12 +82,7 @@ def test_an_error_is_of_one_request(server):
 
 @pytest.mark.parametrize(
   ('do', 'words'),
-  [
-    ('die', '3'),
-    ('garbage', ''),
-    ('number', ''),
-    ('long', 'long'),
-  ],
+  [('die', '3'), ('garbage', ''), ('number', ''), ('long', 'long')],
 )
 def test_a_death_costs_what_is_under_way(server, do, words):
   before, held = ask(server, 'echo').wait(), ask(server, 'hold')

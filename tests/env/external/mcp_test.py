@@ -11,18 +11,16 @@ import time
 
 import pytest
 
-from agentrl.configs import grpo
 from agentrl.env import base
 from agentrl.env.external import mcp as family_lib
 from agentrl.env.external.mcp import Mcp
 from agentrl.rollout.workers import pool
 from agentrl.rollout.workers.replies import EnvError
-from agentrl.run.play import host_env
 from agentrl.runtime import install
-from agentrl.text import tokenizer
 from agentrl.text.tool_calls import format_of
 from agentrl.text.tool_calls.base import Call
 from tests import errors
+from tests.env.external import configured
 
 pytest.importorskip('mcp', reason=install.command('host'))
 WAIT = 60
@@ -152,13 +150,9 @@ def test_a_server_at_an_address(folder):
   ],
 )
 def test_mistakes_come_before_anything_is_made(folder, fields, words):
-  c = grpo.get_config('tiny,env=mcp')
-  c.env.update(
-    dict(server='true', path=str(folder / 'tasks.jsonl'), verifier='numeric')
-    | fields
-  )
-  with errors.raises(ValueError, words):
-    host_env.sized(c, tokenizer.Embedded(), None)
+  right = {'server': 'true', 'verifier': 'numeric'}
+  right['path'] = str(folder / 'tasks.jsonl')
+  configured.refuses('mcp', words, **(right | fields))
 
 
 def test_the_tools_of_a_server_are_asked_for_once(folder, monkeypatch):

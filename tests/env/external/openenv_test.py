@@ -2,18 +2,13 @@
 
 import pytest
 
-from agentrl.configs import grpo
 from agentrl.env import splits
 from agentrl.env.external import openenv
 from agentrl.env.external.openenv import OpenEnv
 from agentrl.env.external.openenv_client import Observation
-from agentrl.rollout.workers import pool
-from agentrl.rollout.workers.replies import EnvError
-from agentrl.run.play import host_env
 from agentrl.runtime import install
-from agentrl.text import tokenizer
 from tests import errors
-from tests.env.external import openenv_server
+from tests.env.external import configured, openenv_server
 
 pytest.importorskip('websockets', reason=install.command('host'))
 WAIT = 60
@@ -40,12 +35,7 @@ def test_episodes_are_seeds(server):
     (0.5, True, 1.0),
   ]
   env.reset(task.task, 9)
-  assert env.step('stop')[:4] == (
-    f'{task.task["seed"]}: stop',
-    0.5,
-    True,
-    0.0,
-  )
+  assert env.step('stop')[:4] == (f'{task.task["seed"]}: stop', 0.5, True, 0.0)
   env.close()
 
 
@@ -64,18 +54,6 @@ def test_actions_without_one_text_are_json():
     named.reset({'seed': 2}, 0)
     assert named.step('go').text == '2: go'
     named.close()
-
-
-def test_a_server_that_dies_costs_its_trajectories(server):
-  with pool.env_workers(OpenEnv(server.address), 3) as workers:
-    for w in workers:
-      w.reset({'seed': 0}, 0).result(WAIT)
-    server.drop()
-    for w in workers:
-      with pytest.raises(EnvError):
-        w.step('x').result(WAIT)
-    begun = [w.reset({'seed': 4}, 0) for w in workers]
-    assert [x.result(WAIT) for x in begun] == ['begin 4'] * 3
 
 
 def test_fields():
@@ -99,17 +77,8 @@ def test_fields():
     shown('c', a='x')
 
 
-@pytest.mark.parametrize(
-  ('env', 'words'),
-  [
-    ({}, 'env.address'),
-    ({'address': 'http://127.0.0.1:1'}, 'env.address'),
-    ({'address': 'http://127.0.0.1:1', 'settings': '1'}, 'env.settings'),
-  ],
-)
-def test_mistakes_come_before_anything_is_made(env, words):
-  c = grpo.get_config('tiny,env=openenv')
-  c.env.update(env)
-  with errors.raises(ValueError, words) as error:
-    host_env.sized(c, tokenizer.Embedded(), None)
-  assert '\n' not in str(error.value)
+def test_mistakes_come_before_anything_is_made():
+  nobody = 'http://127.0.0.1:1'
+  configured.refuses('openenv', 'env.address')
+  configured.refuses('openenv', 'env.address', address=nobody)
+  configured.refuses('openenv', 'env.settings', address=nobody, settings='1')

@@ -8,27 +8,13 @@ import os
 
 import pytest
 
-from agentrl.configs import grpo
-from agentrl.env import base, splits
 from agentrl.env.external.pettingzoo import PettingZoo
 from agentrl.rollout.workers import pool
-from agentrl.run.play import host_env
-from agentrl.text import tokenizer
-from tests import errors
+from tests.env.external import configured
 
 GAMES = 'tests.env.external.aec_games'
 PYTHON = os.environ.get('AGENTRL_PETTINGZOO_PYTHON', '')
 WAIT = 60
-
-
-def test_tasks_are_seeds_and_seats():
-  family = PettingZoo(make=f'{GAMES}:count', players=3)
-  tasks = [x for s in splits.SPLITS for x in family.tasks(s, 20, 0)]
-  assert len({x.key for x in tasks}) == 40
-  assert {x.task['player'] for x in tasks} == {0, 1, 2}
-  every = PettingZoo(make=f'{GAMES}:word_sum', seats='all')
-  assert all(set(x.task) == {'seed'} for x in every.tasks('test', 4, 0))
-  assert isinstance(family, base.OwnProcess)
 
 
 def test_it_plays_in_a_process():
@@ -40,20 +26,15 @@ def test_it_plays_in_a_process():
     assert set(reply.info) == {'seat', 'truncated'}
 
 
-@pytest.mark.parametrize(
-  ('env', 'words'),
-  [
-    ({}, 'env.make'),
-    ({'make': f'{GAMES}:count', 'show': 'lost:it'}, 'env.show lost:it'),
-    ({'make': f'{GAMES}:count', 'read': 'read'}, 'env.read read'),
-    ({'make': f'{GAMES}:count', 'settings': '3'}, 'env.settings 3'),
-  ],
-)
-def test_mistakes_come_before_anything_is_made(env, words):
-  c = grpo.get_config('tiny,env=pettingzoo')
-  c.env.update(env)
-  with errors.raises(ValueError, words):
-    host_env.sized(c, tokenizer.Embedded(), None)
+def test_mistakes_come_before_anything_is_made():
+  configured.refuses('pettingzoo', 'env.make')
+  for field, value in (
+    ('show', 'lost:it'),
+    ('read', 'read'),
+    ('settings', '3'),
+  ):
+    fields = {'make': f'{GAMES}:count', field: value}
+    configured.refuses('pettingzoo', f'env.{field} {value}', **fields)
 
 
 @pytest.mark.nightly
@@ -77,3 +58,10 @@ def test_tic_tac_toe_of_the_package():
       assert info['seat'] == seed % 2
       scores.append(score)
     assert 0 < sum(scores) < 20
+
+
+def test_only_where_one_plays_a_task_has_a_seat():
+  one = PettingZoo(make=f'{GAMES}:count', players=3).tasks('train', 20, 0)
+  assert {x.task['player'] for x in one} == {0, 1, 2}
+  every = PettingZoo(make=f'{GAMES}:word_sum', seats='all').tasks('test', 4, 0)
+  assert all(set(x.task) == {'seed'} for x in every)

@@ -1,8 +1,6 @@
 """Reasoning Gym keeps what every host family promises."""
 
-import pytest
-
-from tests.env.promises import Case, Promises, check_refusal
+from tests.env.promises import Case, Promises
 
 
 class TestReasoningGym(Promises):
@@ -16,14 +14,7 @@ class TestReasoningGym(Promises):
     )
     for dataset in ('chain_sum', 'countdown', 'rush_hour', 'sudoku')
   )
-
-
-@pytest.mark.parametrize(
-  ('fields', 'words'),
-  [
+  refused = (
     ({'settings': '[]'}, 'JSON'),
     ({'settings': '{"size": 3}'}, ''),
-  ],
-)
-def test_bad_settings_are_one_sentence(fields, words):
-  check_refusal('reasoning_gym', fields, words)
+  )

@@ -1,9 +1,7 @@
 """TextArena keeps what every host family promises."""
 
-import pytest
-
 from agentrl.env.external import textarena
-from tests.env.promises import Case, Promises, check_refusal
+from tests.env.promises import Case, Promises
 
 
 class TestTextArena(Promises):
@@ -17,14 +15,4 @@ class TestTextArena(Promises):
     )
     for game in sorted((*textarena.ALONE, *textarena.MOVES))
   )
-
-
-@pytest.mark.parametrize(
-  ('fields', 'words'),
-  [
-    ({'id': 'Wordle-v0'}, ''),
-    ({'id': 'Halma-v0'}, ''),
-  ],
-)
-def test_bad_settings_are_one_sentence(fields, words):
-  check_refusal('textarena', fields, words)
+  refused = (({'id': 'Wordle-v0'}, ''), ({'id': 'Halma-v0'}, ''))

@@ -1,8 +1,6 @@
 """Toy texts keep what every host family promises."""
 
-import pytest
-
-from tests.env.promises import Case, Promises, check_refusal
+from tests.env.promises import Case, Promises
 
 
 class TestToyText(Promises):
@@ -13,11 +11,4 @@ class TestToyText(Promises):
     Case('toy_text', 'gymnasium', 'games', {'game': 'cliff_walking'}),
     Case('toy_text', 'gymnasium', 'games', {'slippery': True}),
   )
-
-
-@pytest.mark.parametrize(
-  ('fields', 'words'),
-  [({'game': 'go'}, 'game go'), ({'size': 1}, 'size 1')],
-)
-def test_bad_settings_are_one_sentence(fields, words):
-  check_refusal('toy_text', fields, words)
+  refused = (({'game': 'go'}, 'game go'), ({'size': 1}, 'size 1'))

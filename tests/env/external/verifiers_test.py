@@ -15,14 +15,12 @@ import threading
 import numpy as np
 import pytest
 
-from agentrl.configs import grpo
 from agentrl.env import base, splits
 from agentrl.env.external import verifiers
 from agentrl.env.external.line_server import LineError
 from agentrl.env.external.verifiers import Verifiers
-from agentrl.run.play import host_env
-from agentrl.text import tokenizer
 from tests import errors
+from tests.env.external import configured
 
 PYTHON = os.environ.get('AGENTRL_VERIFIERS_PYTHON', '')
 # The names that are used of verifiers, as 0.4.0 has them.
@@ -163,7 +161,6 @@ def test_an_episode_posts_its_reward(python):
 
 def test_tasks_are_places():
   family = Verifiers(taskset='t', size=40)
-  assert isinstance(family, base.PlaysPrograms)
   assert isinstance(family, base.FiniteFamily)
   sizes = family.sizes()
   assert sum(sizes.values()) == 40
@@ -177,30 +174,15 @@ def test_tasks_are_places():
     family.tasks('test', 40, 0)
   with pytest.raises(ValueError):
     Verifiers(taskset='t', size=1).sizes()
-  with pytest.raises(ValueError):
-    family.env()
 
 
-@pytest.mark.parametrize(
-  ('fields', 'words'),
-  [
-    ({}, 'env.python'),
-    ({'python': 'x'}, 'env.taskset'),
-    ({'python': '/bin/no', 'taskset': 't'}, ''),
-    ({'python': '/bin/true', 'taskset': 't'}, ''),
-  ],
-)
-def test_mistakes_come_before_anything_is_made(fields, words):
-  c = grpo.get_config('tiny,env=verifiers')
-  c.env.update(fields)
-  with errors.raises(ValueError, words):
-    host_env.sized(c, tokenizer.Embedded(), None)
-
-
-def test_a_right_config_is_sized(python):
-  c = grpo.get_config('tiny,env=verifiers')
-  c.env.update(dict(python=python, taskset='t'))
-  assert host_env.sized(c, tokenizer.Embedded(), None).plan.row > 0
+def test_mistakes_come_before_anything_is_made(python):
+  configured.refuses('verifiers', 'env.python')
+  configured.refuses('verifiers', 'env.taskset', python='x')
+  for other in ('/bin/no', '/bin/true'):
+    configured.refuses('verifiers', '', python=other, taskset='t')
+  right = configured.sized('verifiers', python=python, taskset='t')
+  assert right.plan.row > 0
 
 
 @pytest.mark.nightly

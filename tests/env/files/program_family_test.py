@@ -3,14 +3,18 @@
 import pytest
 
 from agentrl import domain
+from agentrl.env import base
 from agentrl.env.external.verifiers import Verifiers
 from agentrl.env.files.program import Program
+from agentrl.env.worlds import countdown
 
 FAMILIES = (Program, Verifiers)
 
 
 @pytest.mark.parametrize('family', FAMILIES)
 def test_there_is_no_environment_of_their_own(family):
+  assert isinstance(family(), base.PlaysPrograms)
+  assert not isinstance(countdown.Countdown(), base.PlaysPrograms)
   with pytest.raises(ValueError):
     family().env()
 

@@ -155,9 +155,9 @@ os.mkdir('closed')
 os.symlink(sys.argv[1], 'closed/link')
 os.symlink(os.path.dirname(sys.argv[1]), 'folder')
 os.chmod('closed', 0)
-for _ in range(3000):  # deeper than Python recurses, and than a path is long
-  os.mkdir('d')
-  os.chdir('d')
+for _ in range(1100):  # deeper than Python recurses, and than a path is long
+  os.mkdir('deep')
+  os.chdir('deep')
 """
 
 

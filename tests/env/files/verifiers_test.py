@@ -21,7 +21,6 @@ from tests import errors
     ('<answer>Dublin</answer> no, <answer>Cork</answer>', 'Cork'),
     (r'so \boxed{7/2} it is', '7/2'),
     (r'\boxed{1} and <answer>2</answer>', '2'),
-    ('<think>\\boxed{1}</think> 2', '2'),
     ('<think>and so <answer>Cork</answer>', ''),  # the thought never ended
     ('', ''),
     (r'So \boxed{\frac{1}{2}}', r'\frac{1}{2}'),
@@ -29,7 +28,6 @@ from tests import errors
     (r'\boxed{\{1, 2\}}', r'\{1, 2\}'),
     (r'\boxed{\}{a}}', r'\}{a}'),
     (r'\boxed{a\\{b}}', r'a\\{b}'),
-    (r'\boxed{x^{2^{n}}}', 'x^{2^{n}}'),
     (r'\boxed {x}', 'x'),
     ('\\boxed\n{ x\n}', 'x'),
     (r'\fbox{4}', '4'),
@@ -43,11 +41,9 @@ from tests import errors
     (r'\boxed{\mathrm{B}}', 'B'),
     (r'\boxed{3} or \boxed{}', ''),
     (r'\boxed{3}, no, \boxed{4', ''),  # cut
-    (r'\boxed{3}, no, \boxed{\frac{1}{2}', ''),
     ('<answer>3</answer>, no, <answer>4', ''),
     (r'<answer>It is \boxed{5}.</answer>', '5'),
     (r'\boxed{<answer>5</answer>}', '5'),
-    (r'\boxed{\boxed{5}}', '5'),
     (r'<answer>4</answer> \boxed{5}', '5'),
     (r'<think>\boxed{1}</think>so 2', 'so 2'),
     (r'<think>\boxed{1}', ''),

@@ -1,4 +1,4 @@
-"""Splits, keys, the drawing of distinct tasks, and what methods return."""
+"""Text of observations, and what methods return."""
 
 import dataclasses
 
@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from agentrl.configs import envs
-from agentrl.env import splits
 from agentrl.env.jit import base, bifurcation
 from agentrl.run import config_file
 from agentrl.run.play import jit_env
@@ -22,79 +21,6 @@ class Letters:
 def test_text_joins_pieces_up_to_the_end():
   obs = np.array([1, 0, 2, -1, -1])
   assert base.render_text(Letters(), obs) == 'bca\n'
-
-
-def test_key_is_that_of_all_eight_forms_and_no_other():
-  board = np.array([[1, 2, 0], [0, 3, 0]], np.uint8)
-  forms = [np.rot90(b, k) for b in (board, board[:, ::-1]) for k in range(4)]
-  keys = {splits.symmetric_key(form) for form in forms}
-  assert len(keys) == 1
-  other = board.copy()
-  other[0, 0] = 2
-  assert splits.symmetric_key(other) not in keys
-  # The shape counts too: the same bytes in other rows are another board.
-  assert splits.symmetric_key(board.reshape(1, 6)) not in keys
-
-
-def test_a_fifth_of_the_keys_is_test():
-  keys = [splits.content_key(str(i).encode()) for i in range(5000)]
-  share = np.mean([splits.split_of(key) == 'test' for key in keys])
-  assert 0.18 < share < 0.22
-  # Which fifth may never change: what was held out would be trained on.
-  assert [splits.split_of(f'{i:016x}') for i in (0, 1, 4, 5)] == [
-    'test',
-    'train',
-    'train',
-    'test',
-  ]
-
-
-def test_content_key_is_the_same_in_every_process():
-  assert splits.content_key(b'agentrl') == '7079fbc09a3794ba'
-
-
-def test_distinct_tasks_gives_up_in_one_sentence():
-  keys = [splits.content_key(str(i).encode()) for i in range(40)]
-  train = {key for key in keys if splits.split_of(key) == 'train'}
-  rng = np.random.default_rng(0)
-
-  def draw():
-    i = rng.integers(50)
-    return (keys[i], i) if i < 40 else None
-
-  def finish(key, draft):
-    return base.SolvedTask({}, [draft], key)
-
-  found = splits.distinct_tasks(draw, finish, 'train', len(train), 2000)
-  assert {task.key for task in found} == train
-  more = splits.distinct_tasks(draw, finish, 'train', len(train) + 1, 2000)
-  with errors.raises(ValueError, f'{len(train)} {len(train) + 1}'):
-    list(more)
-
-
-def test_refused_drafts_are_finished_once():
-  asked = []
-  key = next(
-    k
-    for k in (splits.content_key(str(i).encode()) for i in range(99))
-    if splits.split_of(k) == 'train'
-  )
-
-  def refuse(key, draft):
-    asked.append(key)
-
-  with errors.raises(ValueError, '0 1 train'):
-    list(splits.distinct_tasks(lambda: (key, 0), refuse, 'train', 1, 50))
-  assert asked == [key]
-
-
-@pytest.mark.parametrize(
-  ('split', 'seed', 'message'),
-  [('valid', 0, 'valid'), ('train', -1, '-1')],
-)
-def test_wrong_split_or_seed(split, seed, message):
-  with errors.raises(ValueError, message):
-    splits.split_rng(split, seed)
 
 
 @pytest.mark.parametrize('name', envs.JITTED)

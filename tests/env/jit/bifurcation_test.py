@@ -35,45 +35,32 @@ def start(env, decisive=1, right=RIGHT, filler=(0, 25)):
   return state, base.render_text(env, obs)
 
 
-def go(env, state, actions):
-  """-> state, texts, rewards, dones, facts."""
-  seen = []
-  for k, action in enumerate(actions):
-    before, key = state, jax.random.fold_in(KEY, k)
-    state, obs, reward, done = env.step(state, jnp.int32(action), key)
-    info = env.info(before, jnp.int32(action), state)
-    info = tuple(round(float(info[name]), 4) for name in env.columns)
-    text = base.render_text(env, obs)
-    seen.append((text, round(float(reward), 4), bool(done), info))
-  return state, *zip(*seen, strict=True)
-
-
-def test_the_right_choice_wins_at_the_end():
+@pytest.mark.parametrize(
+  ('actions', 'mark', 'won', 'facts'),
+  [
+    ([UP, RIGHT, LEFT, LEFT], '+', 1, (0, 0.75, 1)),
+    ([RIGHT, UP, RIGHT, RIGHT], '!', 0, (-1, -0.25, 1)),
+  ],
+)
+def test_the_decisive_choice_wins_or_loses_at_the_end(
+  actions, mark, won, facts
+):
   env = Bifurcation(length=3, filler=2)
   state, text = start(env)
   assert text == '0-az\n'
-  state, texts, rewards, dones, info = go(env, state, [UP, RIGHT, LEFT, LEFT])
-  assert texts == ('1Raz\n', '2+az\n', '3+az\n', '3+az\n')
-  assert rewards == (0, 0, 1, 0)
+  state, texts, rewards, dones, info = jit_tasks.walk(env, state, actions)
+  assert texts == ('1Raz\n', f'2{mark}az\n', *[f'3{mark}az\n'] * 2)
+  assert rewards == (0, 0, won, 0)
   assert dones == (False, False, True, True)
-  assert env.score(state) == 1
-  assert info == ((0, 0, 0), (0, 0.75, 1), (0, 0, 0), (0, 0, 0))
-
-
-def test_any_other_choice_loses_whatever_follows():
-  env = Bifurcation(length=3, filler=2)
-  state, texts, rewards, _, info = go(
-    env, start(env)[0], [RIGHT, UP, RIGHT, RIGHT]
-  )
-  assert texts == ('1Raz\n', '2!az\n', '3!az\n', '3!az\n')
-  assert rewards == (0, 0, 0, 0)
-  assert env.score(state) == 0
-  assert info == ((0, 0, 0), (-1, -0.25, 1), (0, 0, 0), (0, 0, 0))
+  assert env.score(state) == won
+  assert info == ((0, 0, 0), facts, (0, 0, 0), (0, 0, 0))
 
 
 def test_a_message_that_was_not_understood_costs_and_loses():
   env = Bifurcation(length=2, filler=2, slip=1.0)
-  state, _, rewards, dones, info = go(env, start(env)[0], [-1, -1, -1])
+  state, _, rewards, dones, info = jit_tasks.walk(
+    env, start(env)[0], [-1, -1, -1]
+  )
   assert rewards == (-0.1, -0.1, 0)
   assert dones == (False, True, True)
   assert env.score(state) == 0
@@ -87,10 +74,10 @@ def test_slips_are_as_likely_as_the_rules_say():
   step = jax.jit(jax.vmap(env.step, (None, None, 0)))
   won = [
     np.mean(step(state, jnp.int32(a), keys)[0].mark == bifurcation.WON)
-    for a in (RIGHT, LEFT)
+    for a in (RIGHT, LEFT, -1)
   ]
   # 5 standard deviations of a share at 4,000 draws are below 0.04.
-  np.testing.assert_allclose(won, [0.7, 0.1], atol=0.04)
+  np.testing.assert_allclose(won, [0.7, 0.1, 0], atol=0.04)
 
 
 def enumerated(env, decisive, right, actions):

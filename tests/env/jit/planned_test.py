@@ -10,6 +10,7 @@ from agentrl.env.jit import base, frozen_lake, planned, sokoban_levels
 from agentrl.run.check import fields
 from agentrl.run.play import jit_env
 from tests import errors
+from tests.env.jit import tasks as jit_tasks
 
 
 def sources():
@@ -48,16 +49,9 @@ def test_who_follows_it_needs_no_more_moves_than_the_solver(name):
     assert obs.shape == (env.obs_len,)
 
 
-def lake(rows: str, player: int):
-  holes = np.array([[x == 'H' for x in row] for row in rows.split()])
-  goal = rows.replace(' ', '').index('G')
-  env = planned.Planned(frozen_lake.FrozenLake(*holes.shape, intended=1.0))
-  task = {
-    'holes': holes.reshape(-1),
-    'value': frozen_lake.optimal_value(holes, goal, 1.0),
-    'start': np.int32(player),
-    'goal': np.int32(goal),
-  }
+def lake(text):
+  env, task = jit_tasks.lake(text)
+  env = planned.Planned(env)
   return env, *jax.jit(env.reset)(jax.random.key(0), task)
 
 
@@ -73,14 +67,14 @@ def optimal(env, state) -> list[float]:
 
 
 def test_where_nothing_helps_it_says_so():
-  env, state, obs = lake('_HG', 0)
+  env, state, obs = lake('SHG')
   assert line_of(env, obs) == 'next: ?'
   assert optimal(env, state) == [0, 0, 0, 0, 0]
 
 
 def test_every_best_move_is_optimal_and_no_other():
   """From the corner both ways round are as long."""
-  env, state, obs = lake('__ _G', 0)
+  env, state, obs = lake('S_ _G')
   assert line_of(env, obs) == 'next: down'
   assert optimal(env, state) == [0, 0, 1, 1, 0]  # left, down, right, up
 

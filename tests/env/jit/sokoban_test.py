@@ -12,6 +12,7 @@ import pytest
 from agentrl.env.jit import base, sokoban, sokoban_levels, sokoban_solver
 from tests import errors
 from tests.env.jit import tasks as jit_tasks
+from tests.env.jit.tasks import walk
 
 UP, DOWN, LEFT, RIGHT = range(4)
 KEY = jax.random.key(0)
@@ -57,11 +58,6 @@ def cells_of(text):
 made = functools.cache(sokoban.Sokoban)
 
 
-@functools.cache
-def step_of(env):
-  return jax.jit(env.step)
-
-
 def start(text, **fields):
   """-> env, state of a level text, targets allowed to outnumber boxes."""
   level = sokoban_levels.parse_level(text.split('\n'))
@@ -71,16 +67,7 @@ def start(text, **fields):
   if env.truth:
     table = sokoban_solver.distance_table(level.walls, level.targets)
   task = sokoban_levels.level_task(level, table)
-  return env, env.reset(KEY, task)[0]
-
-
-def walk(env, state, actions):
-  """-> last obs text, rewards, last done."""
-  rewards = []
-  for action in actions:
-    state, obs, reward, done = step_of(env)(state, jnp.int32(action), KEY)
-    rewards.append(round(float(reward), 4))
-  return base.render_text(env, obs), rewards, bool(done)
+  return env, jit_tasks.jitted(env.reset)(KEY, task)[0]
 
 
 @pytest.mark.parametrize(
@@ -132,69 +119,14 @@ def test_rules_match_a_plain_simulator(source):
   assert solved_count >= 50 if source.max_moves <= 11 else solved_count > 20
 
 
-@pytest.mark.parametrize(
-  ('text', 'action'),
-  [
-    ('######\n#@ $.#\n######', UP),
-    ('######\n#@ $.#\n######', LEFT),
-    ('#######\n# @$$.#\n#    .#\n#######', RIGHT),
-    ('#######\n#. $@.#\n#  $  #\n# @#  #\n#######'.replace('@', ' ', 1), RIGHT),
-    ('#####\n#@$##\n#  .#\n#####', RIGHT),
-  ],
-  ids=['wall', 'other wall', 'two boxes', 'wall under a box', 'box at wall'],
-)
-def test_a_blocked_move_changes_nothing_and_costs_a_turn(text, action):
-  env, state = start(text)
-  after, obs, reward, done = step_of(env)(state, jnp.int32(action), KEY)
-  for old, new in zip(
-    jax.tree.leaves(state), jax.tree.leaves(after), strict=True
-  ):
-    np.testing.assert_array_equal(old, new)
-  assert base.render_text(env, obs) == base.render_text(
-    env, env._observe(state)
-  )
-  assert float(reward) == pytest.approx(-0.1)
-  assert not done
-
-
-def test_box_on_and_off_a_target_and_solved():
-  env, state = start('########\n#@$ .. #\n#   $  #\n########')
-  text, rewards, done = walk(env, state, [RIGHT, RIGHT, RIGHT, RIGHT])
-  # On the first target, over to the second (no change), off it.
-  assert rewards == [-0.1, 0.9, -0.1, -1.1]
-  assert text == '########\n#____SX#\n#___X__#\n########\n'.replace(
-    '____S', '___OS'
-  )
-  assert not done
-  env, state = start('######\n#@$ .#\n######')
-  text, rewards, done = walk(env, state, [RIGHT, RIGHT])
-  assert rewards == [-0.1, 10.9]
-  assert text == '######\n#__P*#\n######\n'
-  assert done
-
-
-def test_a_message_not_understood_costs_more_and_changes_nothing():
-  env, state = start('######\n#@$ .#\n######')
-  text, rewards, done = walk(env, state, [-1])
-  assert (text, rewards, done) == ('######\n#PX_O#\n######\n', [-0.2], False)
-
-
-def test_a_solved_level_stays_and_earns_nothing():
-  env, state = start('######\n#@$. #\n######')
-  text, rewards, done = walk(env, state, [RIGHT, RIGHT, LEFT, -1])
-  assert rewards == [10.9, 0, 0, 0]
-  assert text == '######\n#_P*_#\n######\n'
-  assert done
-
-
 def test_sparse_pays_only_the_solved_level():
   env, state = start('######\n#@$ .#\n######', **sokoban.SPARSE)
-  assert walk(env, state, [-1, UP, RIGHT, RIGHT])[1] == [0, 0, 0, 1]
+  assert walk(env, state, [-1, UP, RIGHT, RIGHT])[2] == (0, 0, 0, 1)
 
 
 def test_a_target_may_stay_empty():
   env, state = start('######\n#@$..#\n######')
-  assert walk(env, state, [RIGHT])[2]
+  assert walk(env, state, [RIGHT])[3] == (True,)
 
 
 def test_every_piece_shows_as_its_symbol():
@@ -205,12 +137,12 @@ def test_every_piece_shows_as_its_symbol():
 
 def test_coordinates_are_row_and_column_of_player_boxes_and_targets():
   env, state = start('######\n#@ $.#\n######', coordinates=True)
-  text, _, _ = walk(env, state, [LEFT])
+  _, (text,), *_ = walk(env, state, [LEFT])
   assert text == '######\n#P_XO#\n######\nP11X13O14\n'
   env, state = start(
     '############\n#@ $.  $.  #\n############', coordinates=True
   )
-  text, _, _ = walk(env, state, [RIGHT])
+  _, (text,), *_ = walk(env, state, [RIGHT])
   assert text.endswith('\nP0102X0103X0107O0104O0108\n')
   assert len(env.pieces) == 8 + 12
 
@@ -219,23 +151,16 @@ def test_progress_is_the_change_of_discounted_distance():
   env, state = start('#######\n#@ $ .#\n#     #\n#######', truth=True)
   assert env.columns == ('progress',)
   # 3 moves away; after one 2; back to 3.
-  after = env.step(state, jnp.int32(RIGHT), KEY)[0]
-  gain = env.info(state, jnp.int32(RIGHT), after)['progress']
-  np.testing.assert_allclose(gain, 0.9**2 - 0.9**3, rtol=1e-5)
-  loss = env.info(after, jnp.int32(LEFT), state)['progress']
-  np.testing.assert_allclose(loss, 0.9**3 - 0.9**2, rtol=1e-5)
+  *_, info = walk(env, state, [RIGHT, LEFT])
+  np.testing.assert_allclose(info, [[0.081], [-0.081]], atol=1e-4)
 
 
 def test_progress_falls_to_the_whole_value_when_the_level_is_lost():
   env, state = start('######\n#    #\n#@$. #\n#    #\n######', truth=True)
-  stuck, value = state, 0.9
-  for action in (DOWN, RIGHT):
-    stuck = env.step(stuck, jnp.int32(action), KEY)[0]
-  before = stuck  # below the box: 3 moves to come back and push
-  after = env.step(before, jnp.int32(UP), KEY)[0]  # box against the wall
-  assert base.render_text(env, env._observe(after)).split('\n')[1] == '#_X__#'
-  lost = env.info(before, jnp.int32(UP), after)['progress']
-  np.testing.assert_allclose(lost, -(value**3), rtol=1e-5)
+  # Below the box: 3 moves to come back and push. Then it is at the wall.
+  _, texts, _, _, info = walk(env, state, [DOWN, RIGHT, UP])
+  assert texts[-1].split('\n')[1] == '#_X__#'
+  np.testing.assert_allclose(info[-1], [-(0.9**3)], atol=1e-4)
 
 
 def test_facts_have_the_names_of_columns():

@@ -1,11 +1,8 @@
 """The consultation: patients, tests, red flags, and what a visit is worth."""
 
-import dataclasses
 import functools
-import itertools
 import json
 import math
-import statistics
 
 import pytest
 from hypothesis import given, settings
@@ -22,9 +19,8 @@ from agentrl.env.worlds.consultation import (
   table_of,
 )
 from agentrl.env.worlds.diagnosis import NO, YES
-from agentrl.service.base import ServiceFault
 from agentrl.text.message import Message
-from tests import errors
+from tests.env.promises import refuses, replies
 from tests.env.worlds import diagnosis_test
 
 FAMILY = Consultation()
@@ -42,16 +38,6 @@ def task_of(complaint=0, disease=0, findings=None, family=FAMILY):
   n = family.symptoms + family.tests
   findings = findings or [int(f == complaint) for f in range(n)]
   return dict(complaint=complaint, disease=disease, findings=findings, number=0)
-
-
-def play(env, task, messages, seed=0):
-  env.reset(task, seed)
-  steps = []
-  for message in messages:
-    steps.append(env.step(message))
-    if steps[-1].done:
-      break
-  return steps
 
 
 def expert(env, task):
@@ -82,7 +68,7 @@ def test_demonstrations_solve_their_tasks(table, seed, split):
       assert expert(env, task)[-1].score == 0
       continue
     some += 1
-    steps = play(env, task, messages, seed)
+    steps = replies(env, task, messages, seed)
     assert len(steps) == len(messages)
     assert (steps[-1].done, steps[-1].score) == (True, 1.0)
     assert not any(step.invalid for step in steps)
@@ -110,14 +96,6 @@ def test_the_expert_earns_the_value_with_all_patients(impatient):
     assert mean == pytest.approx(value)
 
 
-def test_the_expert_earns_the_value_on_average():
-  env, off = env_of(), []
-  for task, *_ in FAMILY.tasks('train', 1000, 5):
-    off.append(earned(expert(env, task)) - FAMILY.expert_value(task))
-  error = statistics.stdev(off) / math.sqrt(len(off))
-  assert abs(statistics.mean(off)) < 4 * error
-
-
 @settings(max_examples=60, deadline=None)
 @given(
   st.integers(0, 5),
@@ -127,7 +105,7 @@ def test_the_expert_earns_the_value_on_average():
 def test_information_is_the_entropy_that_went(complaint, findings, messages):
   findings[complaint] = YES
   family = Consultation(patience=9)
-  steps = play(env_of(family), task_of(complaint, 0, findings), messages)
+  steps = replies(env_of(family), task_of(complaint, 0, findings), messages)
   table, seen = table_of(family), {complaint: YES}
   before = diagnosis.entropy(diagnosis.posterior(table, seen))
   for message, step in zip(messages, steps, strict=True):
@@ -140,24 +118,6 @@ def test_information_is_the_entropy_that_went(complaint, findings, messages):
       assert step.info['information'] == 0
       assert step.info['needed_questions'] == 0
     before = after
-
-
-@settings(max_examples=12, deadline=None)
-@given(st.lists(st.sampled_from(MESSAGES[1:]), max_size=3, unique=True))
-def test_a_question_informs_on_average(messages):
-  """Mutual information is not negative, and that of progress is the cost."""
-  env, table = env_of(), table_of(FAMILY)
-  everyone = list(diagnosis_test.patients(table, 0))
-  for i in range(len(messages)):
-    gain = progress = reward = 0.0
-    for p, disease, findings in everyone:
-      states = [findings[f] for f in sorted(findings)]
-      step = play(env, task_of(0, disease, states), messages[: i + 1])[-1]
-      gain += p * step.info['information']
-      progress += p * step.info['progress']
-      reward += p * step.reward
-    assert gain > -1e-12
-    assert progress + reward < 1e-12  # no better than optimal
 
 
 def test_tests_have_their_price_each_time():
@@ -192,25 +152,25 @@ def test_a_red_flag_is_to_be_asked_for():
     task = task_of(complaint)
     right, wrong = (tool_env.answer_message(x) for x in ('D1', 'D2'))
     for answer, score in ((right, 1.0), (wrong, 0.0)):
-      (unsafe,) = play(env, task, [answer])
+      (unsafe,) = replies(env, task, [answer])
       assert (unsafe.info['safety'], unsafe.score) == (1, score)
       assert unsafe.reward == score - cost
     question = f'{SYMPTOMS[mandatory]}?'
-    safe = play(env, task, [question, right])
+    safe = replies(env, task, [question, right])
     assert safe[0].info['needed_questions'] == 1
     assert (safe[1].info['safety'], safe[1].reward) == (0, 1)
     assert total(expert(env, task), 'safety') == 0
   plain = next(c for c in range(FAMILY.symptoms) if c not in table.flags)
-  (step,) = play(env, task_of(plain), [tool_env.answer_message('D1')])
+  (step,) = replies(env, task_of(plain), [tool_env.answer_message('D1')])
   assert (step.info['safety'], step.reward) == (0, 1)
 
 
 def test_a_question_that_costs_more_than_it_tells_is_needless():
   family = Consultation(question_cost=0.9, flags=0)
-  step = play(env_of(family), task_of(), ['cough?'])[0]
+  step = replies(env_of(family), task_of(), ['cough?'])[0]
   assert (step.info['needless_questions'], step.reward) == (1, -0.9)
   free = Consultation(question_cost=0.0, flags=0)
-  step = play(env_of(free), task_of(), ['cough?'])[0]
+  step = replies(env_of(free), task_of(), ['cough?'])[0]
   assert step.info['needed_questions'] == 1
 
 
@@ -240,9 +200,9 @@ def test_replies_of_models_are_read(reply, x):
 
 
 def test_a_patient_is_believed_the_first_time():
-  replies = iter(['yes', 'no'])
-  env = env_of(user=lambda messages, *, seed: next(replies))
-  first, second = play(env, task_of(), ['cough?', 'cough?'])
+  said = iter(['yes', 'no'])
+  env = env_of(user=lambda messages, *, seed: next(said))
+  first, second = replies(env, task_of(), ['cough?', 'cough?'])
   assert first.info['information'] != 0
   assert second.info['information'] == 0
   assert second.info['needless_questions'] == 1
@@ -277,24 +237,12 @@ def test_no_text_depends_on_the_disease(findings, messages):
       assert text == ('yes' if symptoms[f] else 'no')
 
 
-def test_the_truth_depends_on_neither_seed_nor_order():
-  findings = [1, 0, 1, 1, 0, 1, 1, 0]
-  family, replies = Consultation(patience=9), set()
-  for seed, order in enumerate(itertools.permutations(range(1, 4))):
-    env = env_of(family)
-    steps = play(
-      env, task_of(0, 0, findings), [MESSAGES[i] for i in order], seed
-    )
-    replies.add(tuple(sorted(zip(order, (x.text for x in steps), strict=True))))
-  assert replies == {((1, 'no'), (2, 'yes'), (3, 'yes'))}
-
-
 @pytest.mark.parametrize(
   ('answer', 'score'),
   [('D1', 1), (' d1. ', 1), ('D2', 0), ('D1 D2', 0), ('', 0), ('1', 0)],
 )
 def test_diagnoses(answer, score):
-  (step,) = play(env_of(), task_of(4), [tool_env.answer_message(answer)])
+  (step,) = replies(env_of(), task_of(4), [tool_env.answer_message(answer)])
   assert (step.done, step.score) == (True, score)
 
 
@@ -314,23 +262,7 @@ def test_the_system_text_states_the_table():
     assert flag in text
 
 
-def test_it_says_what_it_is():
-  assert base.needs(FAMILY) == ('user',)
-  with errors.raises(ValueError, 'base.with_services'):
-    FAMILY.env()
-  changed = (
-    {'diseases': 5}, {'symptoms': 7}, {'tests': 3}, {'flags': 1},
-    {'table': 1}, {'patience': 4}, {'impatient': 'silent'},
-    {'question_cost': 0.1}, {'price_cost': 0.1}, {'safety_cost': 1.0},
-    {'teach': True},
-  )  # fmt: skip
-  names = {dataclasses.replace(FAMILY, **x).name() for x in ({}, *changed)}
-  assert len(names) == 1 + len(dataclasses.fields(FAMILY))
-
-
-def test_a_patient_that_was_given_nothing_is_a_fault():
-  with pytest.raises(ServiceFault):
-    scripted([Message('user', 'cough?')], seed=0)
+def test_the_scripted_patient():
   system = Message('system', 'You have rash, pain, and no other symptom.')
   say = functools.partial(scripted, seed=0)
   replies = [say([system, Message('user', f'{x}?')]) for x in SYMPTOMS]
@@ -338,19 +270,15 @@ def test_a_patient_that_was_given_nothing_is_a_fault():
   assert say([system, Message('user', 'How are you?')]) == 'Ask yes or no.'
 
 
-@pytest.mark.parametrize(
-  ('fields', 'match'),
-  [
-    ({'diseases': 1}, 'diseases 1'),
-    ({'symptoms': 9}, 'symptoms 9'),
-    ({'tests': 4}, 'tests 4'),
-    ({'flags': 7}, 'flags 7 symptoms 6'),
-    ({'table': -1}, 'table -1'),
-    ({'patience': 0}, 'patience 0'),
-    ({'impatient': 'x'}, 'impatient x'),
-    ({'safety_cost': math.nan}, 'safety_cost nan'),
-  ],
-)
-def test_bad_settings(fields, match):
-  with errors.raises(ValueError, match):
-    Consultation(**fields)
+def test_bad_settings():
+  refuses(
+    Consultation,
+    diseases=(1,),
+    symptoms=(9,),
+    tests=(4,),
+    flags=(7,),
+    table=(-1,),
+    patience=(0,),
+    impatient=('x',),
+    safety_cost=(math.nan,),
+  )

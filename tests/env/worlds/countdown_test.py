@@ -18,7 +18,7 @@ from agentrl.env.worlds.countdown import (
   steps,
   worth,
 )
-from tests import errors
+from tests.env.promises import refuses
 
 
 def every(values):
@@ -84,20 +84,23 @@ def test_division_is_exact():
   assert worth('1/0', [1, 0], '/') is None
 
 
-def test_another_expression_counts_and_a_wrong_one_does_not():
+@pytest.mark.parametrize(
+  ('answer', 'score', 'legal', 'near'),
+  [
+    ('2*(4*3)', 1, 1, 1),  # one of many references, in needless parentheses
+    ('2*3+4', 0, 1, 0.8),  # four symbols of five
+    ('2*3', 0, 1, 0.75),  # three symbols, and the reference has five
+    ('6*4', 0, 0, 0),  # which the rules do not allow
+    ('24', 0, 0, 0),
+  ],
+)
+def test_answers(answer, score, legal, near):
   env = Countdown().env()
-  task = {'target': 24, 'numbers': [2, 3, 4]}
-  assert env.reset(task, 5) == '24: 2 3 4'
-  for answer, score, legal in (
-    ('2*(4*3)', 1, 1),
-    ('2+3', 0, 1),
-    ('24', 0, 0),
-    ('6*4', 0, 0),
-  ):
-    env.reset(task, 5)
-    reply = env.step(tool_env.answer_message(answer))
-    assert (reply.score, reply.info['format']) == (score, legal)
+  assert env.reset({'target': 24, 'numbers': [2, 3, 4]}, 5) == '24: 2 3 4'
+  reply = env.step(tool_env.answer_message(answer))
   env.close()
+  assert (reply.score, reply.info['format']) == (score, legal)
+  assert reply.info['similarity'] == pytest.approx(near)
 
 
 def test_tasks_need_their_settings():
@@ -107,24 +110,6 @@ def test_tasks_need_their_settings():
     assert max(task['numbers']) <= 12
     assert 0 < task['target'] <= 30
     assert '-' not in said[1]
-
-
-@pytest.mark.parametrize(
-  ('fields', 'match'),
-  [
-    ({'numbers': 1}, 'numbers 1 2..5'),
-    ({'numbers': 6}, 'numbers 6'),
-    ({'largest': 1}, 'largest 1'),
-    ({'most': 0}, 'most 0'),
-    ({'operations': ''}, 'operations'),
-    ({'operations': '++'}, ''),
-    ({'operations': '^'}, 'operations'),
-    ({'format': 'xml'}, 'format xml'),
-  ],
-)
-def test_bad_settings(fields, match):
-  with errors.raises(ValueError, match):
-    Countdown(**fields)
 
 
 @settings(max_examples=15, deadline=None)
@@ -183,26 +168,6 @@ def test_similarity_is_to_the_nearest_of_all_references(numbers):
     assert similarity(text, gold) == pytest.approx(want)
 
 
-@pytest.mark.parametrize(
-  ('answer', 'near'),
-  [
-    ('2*(4*3)', 1),  # one of many references, with needless parentheses
-    ('3*2*4', 1),
-    ('2*3+4', 0.8),  # four symbols of five
-    ('2*3', 0.75),  # three symbols, and the reference has five
-    ('6*4', 0),  # which the rules do not allow
-    ('24', 0),
-  ],
-)
-def test_what_is_near_a_reference_is_worth_part_of_it(answer, near):
-  env = Countdown().env()
-  env.reset({'target': 24, 'numbers': [2, 3, 4]}, 0)
-  reply = env.step(tool_env.answer_message(answer))
-  env.close()
-  assert reply.info['similarity'] == pytest.approx(near)
-  assert reply.score == (near == 1)
-
-
 @pytest.mark.parametrize('form', [*FORMS, 'every'])
 def test_demonstrations_have_the_form_that_is_asked_for(form):
   seen, env = set(), Countdown(demonstrate=form).env()
@@ -239,3 +204,14 @@ def test_forms_of_answers_that_are_no_demonstrations():
     info = env.step(last).info
     assert [k for k in FORMS if info[f'form_{k}']] == [form]
   env.close()
+
+
+def test_bad_settings():
+  refuses(
+    Countdown,
+    numbers=(1, 6),
+    largest=(1,),
+    most=(0,),
+    operations=('', '++', '^'),
+    format=('xml',),
+  )

@@ -84,7 +84,7 @@ def test_factored_states_predict_rewards_that_raw_text_does_not():
   """EPIC distance to the truth, over all pairs of states of a task."""
   far = {'factored': [], 'raw': []}
   judges = {'factored': 'goal_similarity', 'raw': 'text_similarity'}
-  for task, _, _ in Household(switches=2, items=1).tasks('train', 6, 0):
+  for task, _, _ in Household(switches=2, items=1).tasks('train', 3, 0):
     goal = household.facts(task['goal'])
     names = [(a, b) for a, b, _ in task['facts']]
     states = [

@@ -8,6 +8,7 @@ from agentrl.env import splits
 from agentrl.env.worlds import itinerary
 from agentrl.env.worlds.itinerary import LOST, NAMES, RULES, Itinerary
 from tests import errors
+from tests.env.promises import refuses, replies
 
 TASK = {
   'kind': ['park', 'zoo', 'zoo', 'cafe'],
@@ -53,31 +54,6 @@ def solved():
   return list(Itinerary().tasks('train', 12, 3))
 
 
-def step_of(family, task, *messages):
-  env = family.env()
-  env.reset(task, 0)
-  return [env.step(message) for message in messages]
-
-
-@pytest.mark.parametrize(
-  ('message', 'broken'),
-  [
-    ('A C D', ()),
-    ('D C A', ()),
-    ('A C B', ()),
-    ('A A C', ('distinct', 'budget')),
-    ('A D B', ()),
-    ('B A D', ('reach',)),
-    ('D D D', ('distinct', 'kinds')),
-    ('C A D', ()),
-    ('A D D', ('distinct', 'kinds')),
-  ],
-)
-def test_rules_by_hand(message, broken):
-  assert itinerary.broken(TASK, itinerary.read(message, TASK)) == broken
-  assert plain(TASK, message.split()) == set(broken)
-
-
 def test_rules_are_those_of_plain_loops(solved):
   told = set()
   for task, *_ in solved:
@@ -118,14 +94,9 @@ def test_what_it_says():
 
 
 def test_a_plan_may_be_tried_again():
-  first, lost, last = step_of(
-    Itinerary(tries=3), TASK, 'B A D', 'A C', 'I say: D C A.'[7:]
-  )
-  assert (first.text, first.done, first.score) == (
-    'broken: reach',
-    False,
-    0,
-  )
+  env = Itinerary(tries=3).env()
+  first, lost, last = replies(env, TASK, ['B A D', 'A C', 'D C A.'])
+  assert (first.text, first.done, first.score) == ('broken: reach', False, 0)
   assert first.info == {
     **{'distinct': 1, 'budget': 1, 'kinds': 1, 'reach': 0},
     **{'pass_rate': 0.75, 'mistake': 1, 'progress': 0.75},
@@ -134,9 +105,9 @@ def test_a_plan_may_be_tried_again():
   assert (last.done, last.score, last.reward) == (True, 1, 1)
   assert (last.info['progress'], last.info['mistake']) == (0.25, 0)
   assert lost.info['mistake'] == 1
-  (once,) = step_of(Itinerary(), TASK, 'B A D')
+  (once,) = replies(Itinerary().env(), TASK, ['B A D'])
   assert (once.text, once.done, once.score) == ('', True, 0)
-  (mute,) = step_of(Itinerary(), TASK, 'nowhere')
+  (mute,) = replies(Itinerary().env(), TASK, ['nowhere'])
   assert (mute.done, mute.invalid, mute.score) == (True, True, 0)
 
 
@@ -154,12 +125,12 @@ def test_feedback_states_what_the_demonstration_breaks():
     plan = itinerary.read(message, task)
     assert list(itinerary.broken(task, plan)) == task['broken']
     assert 'plan' not in task
-    (step,) = step_of(family, task, message)
+    (step,) = replies(family.env(), task, [message])
     assert step.score == 1
     if task['broken']:
       flawed += 1
       best = itinerary.write(itinerary.cheapest(task))
-      assert step_of(family, task, best)[0].score == 0
+      assert replies(family.env(), task, [best])[0].score == 0
   assert 15 < flawed < 40
   held_out = list(family.tasks('test', 30, 0))
   assert not any(task['broken'] for task, *_ in held_out)
@@ -171,26 +142,20 @@ def test_a_refined_demonstration_is_a_mistake_and_its_correction(solved):
   refined = list(family.tasks('train', 12, 3))
   for (task, messages, _), best in zip(refined, solved, strict=True):
     assert (task, messages[1:]) == best[:2]
-    first, last = step_of(family, task, *messages)
+    first, last = replies(family.env(), task, messages)
     assert (first.info['mistake'], first.done, first.score) == (1, False, 0)
     assert first.text != LOST
     assert (last.info['mistake'], last.done, last.score) == (0, True, 1)
   assert refined == list(family.tasks('train', 12, 3))
 
 
-@pytest.mark.parametrize(
-  ('fields', 'match'),
-  [
-    ({'places': 9}, 'places 9 3 8'),
-    ({'places': 3, 'days': 4}, 'days 4 places 3'),
+def test_bad_settings():
+  refuses(Itinerary, places=(9,), tries=(0,), slack=(-1,), days=(7,))
+  for fields, words in (
     ({'kinds': 2, 'wanted': 3}, 'wanted 3 kinds 2'),
-    ({'tries': 0}, 'tries 0'),
-    ({'slack': -1}, 'slack -1'),
     ({'demonstrate': 'refined'}, 'tries 2 1'),
     ({'flawed': 0.5}, 'feedback True'),
     ({'flawed': 1.5, 'feedback': True}, 'flawed 1.5'),
-  ],
-)
-def test_bad_settings(fields, match):
-  with errors.raises(ValueError, match):
-    Itinerary(**fields)
+  ):
+    with errors.raises(ValueError, words):
+      Itinerary(**fields)

@@ -12,12 +12,8 @@ from agentrl.env.worlds.sql_questions import CITIES, ITEMS
 from agentrl.env.worlds.table_questions import prelude
 from agentrl.env.worlds.table_templates import OPEN, QUESTIONS, gold_facts
 from agentrl.text import grading
+from tests.env.worlds.sql_questions_test import ROWS
 
-ROWS = {
-  'shop': [[1, 'Oslo'], [2, 'Pisa']],
-  'item': [[1, 'cup', 5], [2, 'hat', 20], [3, 'pen', 2]],
-  'stock': [[1, 1, 4], [1, 3, 6], [2, 2, 1], [2, 3, 8]],
-}
 ALL = [(kind, x) for kind, some in QUESTIONS.items() for x in some]
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from agentrl import types
+from tests.model.rows import make
 
 VOCAB = 12
 N, T, K = 24, 64, 4  # capacities of every layout
@@ -143,16 +144,14 @@ def lay(s: Story, layout: str, *, dtype=np.float32, separate: bool = True):
       for name in field:
         field[name][n, t] = token._asdict()[name]
   batch = types.Batch(
-    rows=types.Rows(
-      tokens=field['id'],
-      seg=seg,
+    rows=make(
+      field['id'],
+      field['sampled'],
+      seg,
       traj=field['traj'],
       turn=field['turn'],
-      span=np.zeros((N, T), np.int8),
-      sampled=field['sampled'],
       weight=field['weight'],
       logp=field['old'],
-      version=np.zeros((N, T), np.int32),
     ),
     turns=_turns(s, dtype),
     ids={'group': np.array(s.group, np.int32)},

@@ -27,14 +27,13 @@ MESHES = [
   pytest.param((4, 2), marks=pytest.mark.nightly),
   (2, 4),
 ]
-B, K, T = 16, 4, 12
 
 
 def config():
   """Four heads, so that four devices can share them."""
   c = oprl.get_config('tiny,env=frozen_lake')
   c.model.update(dict(width=32, layers=1, heads=4, kv_heads=4, head_dim=8))
-  c.rollout.update(dict(batch=16, group_size=4, slots=16, max_turns=K))
+  c.rollout.update(dict(batch=16, group_size=4, slots=16, max_turns=4))
   c.micro_batch, c.sft.batch, c.env.train, c.env.test = 16, 16, 32, 16
   for role in c.role:  # a small eps makes Adam blow up rounding
     c.role[role].update(dict(lr=0.1, eps=1.0, warmup=0))
@@ -50,44 +49,10 @@ def learner() -> update_lib.Algorithm:
 
 
 def random_batch() -> types.Batch:
-  """One row per turn: context, then a message that was sampled."""
-  r = np.random.default_rng(0)
-  length = r.integers(1, K + 1, B)
-  valid = np.arange(K)[None] < length[:, None]
-  n, at = B * K, np.arange(T)[None]
-  start, end = r.integers(3, 6, (n, 1)), r.integers(8, T + 1, (n, 1))
-  used = (at < end) & valid.reshape(n, 1)
-  sampled = used & (at >= start)
-  traj = np.repeat(np.arange(B), K)[:, None]
-  turn = np.tile(np.arange(K), B)[:, None]
-  rows = types.Rows(
-    tokens=r.integers(1, layouts.VOCAB, (n, T)).astype(np.int32),
-    seg=np.where(used, 0, -1).astype(np.int32),
-    traj=np.where(used, traj, -1).astype(np.int32),
-    turn=np.where(sampled, turn, -1).astype(np.int32),
-    span=np.zeros((n, T), np.int8),
-    sampled=sampled,
-    weight=sampled.astype(np.float32),
-    logp=np.where(sampled, -2.5, 0).astype(np.float32),
-    version=np.zeros((n, T), np.int32),
-  )
-  table = lambda x: np.where(valid, x, 0).astype(np.float32)  # noqa: E731
-  turns = types.Turns(
-    reward=table(r.normal(size=(B, K))),
-    terms={},
-    scored=valid,
-    valid=valid,
-    state=r.integers(0, 3, (B, K)).astype(np.int32),
-    node=np.arange(B * K, dtype=np.int32).reshape(B, K),
-    agent=np.zeros((B, K), np.int32),
-  )
-  return types.Batch(
-    rows=rows,
-    turns=turns,
-    ids={'group': np.repeat(np.arange(B // 4), 4).astype(np.int32)},
-    outcome=(np.arange(B) % 3 == 0).astype(np.float32),
-    status=np.zeros(B, np.int32),
-  )
+  """A row of each turn of eight episodes, every third of them solved."""
+  batch, _ = layouts.lay(layouts.episodes(), 'turn')
+  outcome = np.float32(np.arange(len(batch.outcome)) % 3 == 0)
+  return batch.replace(outcome=outcome)
 
 
 def on(sizes):

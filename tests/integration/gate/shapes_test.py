@@ -9,10 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl import mesh, types
+from agentrl import mesh
 from agentrl.model import microbatch, policy
 from agentrl.nn import transformer
 from tests.batches import place
+from tests.model.rows import make
 
 N, T, MICRO = 16, 13, 8  # 13 tokens divide over nothing
 BASE = dict(
@@ -40,25 +41,14 @@ def decoder(sizes) -> transformer.DecoderConfig:
   )
 
 
-def rows() -> types.Rows:
+def rows():
   """Packed and padded; one row has nothing to say."""
   r = np.random.default_rng(0)
   seg = np.zeros((N, T), np.int32)
   seg[1, 7:], seg[2, 9:], seg[3], seg[4, 4:] = 1, -1, -1, 2
   sampled = (r.random((N, T)) < 0.6) & (seg >= 0)
   sampled[:, 0] = False
-  ids = np.where(seg >= 0, np.arange(N)[:, None], -1).astype(np.int32)
-  return types.Rows(
-    tokens=r.integers(1, BASE['vocab'], (N, T)).astype(np.int32),
-    seg=seg,
-    traj=ids,
-    turn=np.where(sampled, 0, -1).astype(np.int32),
-    span=np.zeros((N, T), np.int8),
-    sampled=sampled,
-    weight=sampled.astype(np.float32),
-    logp=np.where(sampled, -2.5, 0).astype(np.float32),
-    version=np.zeros((N, T), np.int32),
-  )
+  return make(r.integers(1, BASE['vocab'], (N, T)), sampled, seg)
 
 
 def loss(out, rows, scale):

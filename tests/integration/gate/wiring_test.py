@@ -1,70 +1,114 @@
-"""Twelve methods fit the loop on paper: the wiring check takes them, and says
-in one sentence what is wrong with a broken one.
-"""
+"""A config that lacks a part of its method gets one sentence about it."""
 
 import pytest
 
-import agentrl.advantage
-import agentrl.collect
-import agentrl.curate
-import agentrl.learner.minibatch
-import agentrl.loss
-import agentrl.reward
-import agentrl.rollout.registered
-import agentrl.signal
-import agentrl.task  # noqa: F401  all of these register their pieces
 from agentrl import registry
-from tests.integration.gate import wirings
+from agentrl.configs import base
+from agentrl.run import config_file
+from tests import errors
 
+# Config, the fields that are changed, what the sentence names.
 MISTAKES = [
-  pytest.param(name, change, words, id=f'{name}-{i}')
-  for name, case in wirings.CASES.items()
-  for i, (change, words) in enumerate(case.mistakes)
+  (
+    'oprl:tiny',
+    {'signal': ()},
+    'c.stream.step add_signal signal:implicit_prm.step implicit_prm c.signal',
+  ),
+  (
+    'oprl:tiny',
+    {'advantage': ('episode', 'stepp')},
+    'c.advantage stepp episode step',
+  ),
+  (
+    'oprl:tiny',
+    {'hp': {'signal': {'implicit_prm': {'betta': 0.1}}}},
+    'c.signal.betta implicit_prm beta',
+  ),
+  (
+    'prime:tiny',
+    {'signal': ('implicit_prm',)},
+    'c.signal signal:ref_logp reference',
+  ),
+  (
+    'prime:tiny',
+    {'signal': ('implicit_prm', 'reference')},
+    'c.signal implicit_prm signal:ref_logp reference',
+  ),
+  ('hiper:tiny', {'rollout': 'jit'}, 'term:switch c.rollout.kind options'),
+  (
+    'hiper:tiny',
+    {'advantage': ('switch', 'high')},
+    'c.signal low_and_high target:low hae_low',
+  ),
+  ('grpo:tiny', {'post': ('whiten_tokens', 'whiten')}, 'c.post whiten'),
+  ('prime:tiny', {'post': ('whiten',)}, 'c.post whiten'),
+  (
+    'spear:tiny',
+    {'memory': ()},
+    'c.stream.replay signal:replay.advantage replay c.memory',
+  ),
+  (
+    'spear:tiny',
+    {'memory': (), 'advantage': ('episode',)},
+    'c.loss imitate_clip_cov memory:replay replay c.memory',
+  ),
+  ('spear:tiny', {'memory': ('reply',)}, 'c.memory reply replay'),
+  (
+    'scalinginter:tiny',
+    {'signal': ()},
+    'c.loss kl_k3 signal:ref_logp reference c.signal',
+  ),
+  (
+    'dapo:tiny',
+    {'loss_aggregation': {'ppo': 'turn_mean'}},
+    'c.loss_aggregation.ppo turn_mean trajectory_turn_mean',
+  ),
+  ('prefix_rft:tiny', {'prefix': 'none'}, 'span:prefix c.prefix'),
+]
+# What its world, roles and services have to give.
+GIVEN = [
+  ('oprl:tiny', 'role:prm', 'c.signal c.role'),
+  ('infopo:tiny', 'reading:nulled', 'c.signal information c.reading'),
+  (
+    'cm2:tiny,env=countdown,judged=checklist',
+    'service:judge',
+    'c.judge checklist c.service',
+  ),
 ]
 
 
-@pytest.fixture
-def pieces(monkeypatch):
-  """The registry with the empty pieces; as it was afterwards."""
-  monkeypatch.setattr(registry, '_PIECES', dict(registry._PIECES))
-  wirings.register()
+def wiring(config: str) -> registry.MethodSpec:
+  return base.wiring(config_file.load(config))
 
 
-@pytest.mark.parametrize('name', wirings.CASES)
-@pytest.mark.usefixtures('pieces')
-def test_the_check_takes_it(name):
-  registry.check(wirings.CASES[name].wiring)
+def refused(w: registry.MethodSpec, names: str) -> None:
+  with errors.raises(ValueError, names) as caught:
+    registry.check(w)
+  assert '\n' not in str(caught.value)
 
 
-@pytest.mark.parametrize(('name', 'change', 'words'), MISTAKES)
-@pytest.mark.usefixtures('pieces')
-def test_a_mistake_gets_one_sentence(name, change, words):
-  broken = wirings.CASES[name].wiring._replace(**change)
-  with pytest.raises(ValueError) as e:
-    registry.check(broken)
-  message = str(e.value)
-  for word in words:
-    assert word in message
-  assert '\n' not in message
-  assert '. ' not in message
+@pytest.mark.parametrize(('config', 'change', 'names'), MISTAKES)
+def test_a_mistake_gets_one_sentence(config, change, names):
+  refused(wiring(config)._replace(**change), names)
 
 
-@pytest.mark.parametrize('name', ['oprl', 'prime'])
-def test_these_need_no_empty_piece(name):
-  registry.check(wirings.CASES[name].wiring)
+@pytest.mark.parametrize(('config', 'missing', 'names'), GIVEN)
+def test_what_nothing_gives_is_named_with_the_section_that_could(
+  config, missing, names
+):
+  w = wiring(config)
+  registry.check(w)
+  left = tuple(x for x in w.gives if x != missing)
+  refused(w._replace(gives=left), f'{missing} {names}')
 
 
-def test_every_hyper_parameter_has_a_place():
-  found = registry.defaults(wirings.CASES['oprl'].wiring)
-  assert found['step']['center']['unit'] == 'turn'
-  assert found['episode']['center']['unit'] == 'trajectory'
-  assert found['signal']['implicit_prm']['beta'] > 0
-  assert found['minibatch']['minibatches'] == {
-    'epochs': 1,
-    'n': 1,
-    'unit': 'trajectory',
-  }
+def test_a_component_whose_hyper_parameter_could_give_it_is_named(
+  registry_of_test,
+):
+  @registry.register('rollout', gives=('reading:{reading}',))
+  def reread(*, reading: str = 'hinted'):
+    del reading
 
-
-def test_empty_pieces_do_not_stay():
-  assert 'checklist' not in registry.names('reward')
+  w = wiring('infopo:tiny')
+  left = tuple(x for x in w.gives if x != 'reading:nulled')
+  refused(w._replace(gives=left), 'reading:nulled c.rollout.kind reread')

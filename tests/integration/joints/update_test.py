@@ -409,18 +409,8 @@ def grpo() -> ConfigDict:
 
 def test_the_second_minibatch_is_held_against_the_first_policy():
   """Nobody asks for old log-probs but the loss, and it does from n = 2 on."""
-  alone = dict.fromkeys(
-    (
-      'coef.prm',
-      'coef.critic',
-      'coef.again',
-      'coef.kl_k3',
-      'coef.entropy',
-      'coef.entropy_hinge',
-      'coef.nll',
-    ),
-    0.0,
-  )
+  coefs = {x for x in SETTINGS if x.startswith('coef.')}
+  alone = dict.fromkeys(coefs - {'coef.episode', 'coef.ppo'}, 0.0)
   default = {path: value for path, (_, value) in NUMBERS.items()}
   settings = SETTINGS | default | alone
   settings |= {

@@ -57,6 +57,24 @@ WRONG = [
   (dict(tokens=PIECES | {'bos_token_id': 99}), 'bos_token_id'),
   (dict(tokens=PIECES | {'scores': ['x'] * 11}), 'scores'),
   (dict(tokens=PIECES | {'scores': [NAN] * 11}), 'scores'),
+  (dict(architecture='bert'), 'bert'),
+  (dict(sizes={'expert_count': 4}), 'expert_count'),
+  (dict(sizes={'attention.head_count_kv': [2, 4]}), 'head_count_kv'),
+  (dict(sizes={'rope.dimension_count': 8}), 'rope.dimension_count'),
+  (
+    dict(sizes={'rope.scaling.type': 'longrope', 'rope.scaling.factor': 2.0}),
+    'longrope',
+  ),
+  (dict(extra={'split.count': 3}), 'parts'),
+  (
+    dict(raw={'rope_freqs.weight': np.full(8, 3.0, np.float32)}),
+    'rope_freqs',
+  ),
+  (dict(tokens=TOKENS | {'pre': 'mpt'}), 'mpt'),
+  (dict(tokens=TOKENS | {'model': 'bert', 'scores': [0.0] * 11}), 'bert'),
+  (dict(tokens=TOKENS | {'merges': ['a zz']}), 'a zz'),
+  (dict(tokens=TOKENS | {'types': [1, 1]}), 'token_type'),
+  (dict(tokens=TOKENS | {'eos_token_id': 99}), '99'),
 ] + [
   (
     dict(
@@ -72,15 +90,15 @@ WRONG = [
 
 @pytest.mark.parametrize(('changes', 'field'), WRONG)
 def test_a_setting_that_cannot_be_is_named(changes, field, tmp_path):
+  changes = dict(changes)
   architecture, settings, _ = MODELS['llama_bias']
   path = tmp_path / 'a.gguf'
   gguf_files.write(
     path,
-    architecture,
-    sizes=SIZES | settings | changes.get('sizes', {}),
+    changes.pop('architecture', architecture),
+    sizes=SIZES | settings | changes.pop('sizes', {}),
     tensors={'model.embed_tokens.weight': np.zeros((12, 64), np.float32)},
-    tokens=changes.get('tokens'),
-    extra=changes.get('extra'),
+    **changes,
   )
   with raises(ValueError, f'a.gguf {field}'):
     folder.folder(path)

@@ -274,61 +274,6 @@ def test_a_file_that_is_gone_is_named(tmp_path):
     folder.folder(path)
 
 
-REFUSED = {
-  'architecture': (dict(architecture='bert'), 'bert'),
-  'setting': (dict(sizes={'expert_count': 4}), 'expert_count'),
-  'layers that differ': (
-    dict(sizes={'attention.head_count_kv': [2, 4]}),
-    'head_count_kv',
-  ),
-  'partial rotation': (
-    dict(sizes={'rope.dimension_count': 8}),
-    'rope.dimension_count',
-  ),
-  'scaling': (
-    dict(sizes={'rope.scaling.type': 'longrope', 'rope.scaling.factor': 2.0}),
-    'longrope',
-  ),
-  'part of a file': (dict(extra={'split.count': 3}), 'parts'),
-  'other rotary factors': (
-    dict(raw={'rope_freqs.weight': np.full(8, 3.0, np.float32)}),
-    'rope_freqs',
-  ),
-  'pre-tokenizer': (dict(tokens=gguf_files.TOKENS | {'pre': 'mpt'}), 'mpt'),
-  'tokenizer': (
-    dict(tokens=gguf_files.TOKENS | {'model': 'bert', 'scores': [0.0] * 11}),
-    'bert',
-  ),
-  'merges': (dict(tokens=gguf_files.TOKENS | {'merges': ['a zz']}), 'a zz'),
-  'token types': (
-    dict(tokens=gguf_files.TOKENS | {'types': [1, 1]}),
-    'token_type',
-  ),
-  'special token': (
-    dict(tokens=gguf_files.TOKENS | {'eos_token_id': 99}),
-    '99',
-  ),
-}
-
-
-@pytest.mark.parametrize('why', REFUSED)
-def test_what_is_not_supported_is_refused_by_name(why, tmp_path):
-  changes, word = REFUSED[why]
-  architecture, settings, fields = MODELS['qwen3']
-  path = tmp_path / 'a.gguf'
-  gguf_files.write(
-    path,
-    changes.get('architecture', architecture),
-    sizes=SIZES | settings | changes.get('sizes', {}),
-    tensors=random_tensors(BASE | fields),
-    tokens=changes.get('tokens'),
-    extra=changes.get('extra'),
-    raw=changes.get('raw'),
-  )
-  with raises(ValueError, word):
-    folder.folder(path)
-
-
 def test_an_unknown_tensor_is_refused_by_name(tmp_path):
   extra = {'blk.0.attn_sinks.weight': np.zeros(4, np.float32)}
   path, config, _ = written(tmp_path, 'qwen3', raw=extra)

@@ -38,7 +38,7 @@ def texts(count: int) -> list[str]:
   return out
 
 
-def written(tmp_path, tokens: dict):
+def written(tmp_path, tokens: dict, **more):
   """Writes a file with these tokens, and reads its tokenizer."""
   architecture, settings, changes = MODELS['qwen3']
   config = BASE | changes | {'vocab_size': len(tokens['tokens'])}
@@ -49,6 +49,7 @@ def written(tmp_path, tokens: dict):
     sizes=SIZES | settings,
     tensors=random_tensors(config),
     tokens=tokens,
+    **more,
   )
   return tokenizer.HuggingFace(folder.folder(path))
 
@@ -171,20 +172,10 @@ def test_specials_template_and_beginning(tmp_path):
 
 
 def test_a_chat_template_is_kept(tmp_path):
-  architecture, settings, changes = MODELS['qwen3']
   tokens = described(byte_level('qwen2'), pre='qwen2')
-  size = {'vocab_size': len(tokens['tokens'])}
   template = '{% for m in messages %}{{ m.role }}: {{ m.content }}{% endfor %}'
-  path = tmp_path / 'a.gguf'
-  gguf_files.write(
-    path,
-    architecture,
-    sizes=SIZES | settings,
-    tensors=random_tensors(BASE | changes | size),
-    tokens=tokens,
-    extra={'tokenizer.chat_template': template},
-  )
-  ours = tokenizer.HuggingFace(folder.folder(path))
+  extra = {'tokenizer.chat_template': template}
+  ours = written(tmp_path, tokens, extra=extra)
   said = [{'role': 'user', 'content': 'Hi'}]
   assert ours.render(said, ask=False) == 'user: Hi'
 

@@ -97,23 +97,15 @@ def tokens(rng, n):
   return rng.integers(3, 24, size=n).tolist()
 
 
-def test_more_sequences_than_slots_say_what_they_would_alone():
-  rng, e = np.random.default_rng(0), engine()
-  asked = {}
-  for sequence in range(7):
-    kind = {} if sequence % 2 else {'temperature': 0.0}
-    kind |= {'top_k': 4} if sequence == 3 else {}
-    kind |= {'top_p': 0.5} if sequence == 5 else {}
-    context = tokens(rng, int(rng.integers(1, 40)))
-    asked[sequence] = context, how(rng, **kind)
-    e.submit(sequence, *asked[sequence])
-  for sequence, spoken in finish(e).items():
-    same(spoken, *asked.pop(sequence))
-  assert not asked
+# Of sequences in turn.
+KINDS = ({}, {'temperature': 0.0}, {'top_k': 4}, {'top_p': 0.5})
 
 
 def test_conversations_with_evictions_and_forks():
-  """Three turns of eight sequences on three slots; two fork from another."""
+  """Three turns of eight sequences on three slots; two fork from another.
+
+  Each samples as it would alone, by its own temperature and cuts.
+  """
   rng, e = np.random.default_rng(1), engine()
   talk = {sequence: tokens(rng, 5) for sequence in range(6)}
   for turn in range(3):
@@ -122,7 +114,8 @@ def test_conversations_with_evictions_and_forks():
     asked = {}
     for sequence in rng.permutation(list(talk)).tolist():
       talk[sequence] += tokens(rng, int(rng.integers(1, 5)))
-      asked[sequence] = how(rng, budget=int(rng.integers(1, 7)))
+      budget = int(rng.integers(1, 7))
+      asked[sequence] = how(rng, budget=budget, **KINDS[sequence % 4])
       e.submit(sequence, talk[sequence], asked[sequence])
     for sequence, spoken in finish(e).items():
       same(spoken, talk[sequence], asked.pop(sequence))

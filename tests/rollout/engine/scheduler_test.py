@@ -5,7 +5,6 @@ import pytest
 
 from agentrl.rollout.engine import scheduler
 from agentrl.rollout.engine.scheduler import Scheduler, SlotAssignment
-from tests import errors
 
 
 class Cache:
@@ -158,13 +157,6 @@ def test_nobody_begins_from_what_others_have_read():
   scheduler.submit(0, [1, 2, 3, 4, 5])  # its own past it keeps
   request = scheduler.scheduled()[0]
   assert (request.slot, scheduler.pending(request)) == (0, 1)
-
-
-def test_a_line_speaks_one_message_at_a_time():
-  scheduler = Scheduler(1, near=0)
-  scheduler.submit(5, [1])
-  with errors.raises(ValueError, '5'):
-    scheduler.submit(5, [1, 2])
 
 
 def test_common():

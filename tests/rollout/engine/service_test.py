@@ -19,14 +19,9 @@ from tests import checkpoints, errors
 
 WORDS = tokenizer.Embedded()
 BARE = chat_format.bare(WORDS)
+VOCAB = WORDS.vocab_size
 SHAPE = transformer.DecoderConfig(
-  vocab=WORDS.vocab_size,
-  width=16,
-  layers=1,
-  heads=2,
-  kv_heads=2,
-  head_dim=8,
-  mlp=32,
+  vocab=VOCAB, width=16, layers=1, heads=2, kv_heads=2, head_dim=8, mlp=32
 )
 SIZES = Sizes(slots=3, capacity=64, burst=4, chunk=8, lanes=3)
 
@@ -48,6 +43,14 @@ def user(text):
   return Message('user', text)
 
 
+TOLD = [
+  Message('system', 'You are 7.'),
+  user('odd?'),
+  Message('assistant', 'yes'),
+  user('big?'),
+]
+
+
 def plainly(p, text, seed, temperature, budget):
   """What an engine of its own says behind a text."""
   engine = Engine(SHAPE, SIZES, eot=WORDS.eot)
@@ -60,16 +63,9 @@ def plainly(p, text, seed, temperature, budget):
   return chat_format.content(WORDS, said[0].ids)
 
 
-@pytest.mark.parametrize('temperature', [0.0, 1.0])
-def test_it_says_what_an_engine_says(model, temperature):
-  for seed in (0, 2**31 - 1):
-    said = model([user('Is it red?')], seed=seed, temperature=temperature)
-    want = plainly(params(), 'Is it red?\n', seed, temperature, 32)
-    assert said == want
-
-
 def test_many_threads_get_what_each_would_alone(model):
   asked = [(f'Is it {i}?', i, (0.0, 0.9)[i % 2], 4 + i % 5) for i in range(12)]
+  asked[3] = ('Is it red?', 2**31 - 1, 1.0, 32)
   with ThreadPoolExecutor(12) as pool:
     said = pool.map(
       lambda a: model([user(a[0])], seed=a[1], temperature=a[2], budget=a[3]),
@@ -135,16 +131,10 @@ def test_a_copy_stays_as_it_was_until_it_is_swapped():
 
 
 def test_messages_become_one_conversation():
-  told = [
-    Message('system', 'You are 7.'),
-    user('odd?'),
-    Message('assistant', 'yes'),
-    user('big?'),
-  ]
-  made = conversation(BARE, told)
-  assert made.messages == tuple(told)
+  made = conversation(BARE, TOLD)
+  assert made.messages == tuple(TOLD)
   assert WORDS.decode(made.ids) == 'You are 7.\nodd?\nyes<eot>big?\n'
-  longer = [*told, Message('assistant', 'no'), user('3?')]
+  longer = [*TOLD, Message('assistant', 'no'), user('3?')]
   assert conversation(BARE, longer).ids[: len(made.ids)] == made.ids
 
 
@@ -153,14 +143,8 @@ def test_messages_become_one_conversation():
 def test_a_template_writes_the_same_conversation(tmp_path, kind):
   checkpoints.chat(tmp_path, kind)
   chat = chat_template.load(tmp_path)
-  told = [
-    Message('system', 'You are 7.'),
-    user('odd?'),
-    Message('assistant', 'yes'),
-    user('big?'),
-  ]
-  made = conversation(chat_format.framed(chat), told)
-  assert made.text == chat_template.start(chat, told).text
+  made = conversation(chat_format.framed(chat), TOLD)
+  assert made.text == chat_template.start(chat, TOLD).text
   assert not made.rewritten
 
 

@@ -127,7 +127,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 @contextlib.contextmanager
 def opened(kind, wrong=''):
   with FakeServer(kind, wrong) as server:
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    serve = threading.Thread(target=server.serve_forever, args=[0.01])
+    serve.start()
     try:
       yield server
     finally:

@@ -43,24 +43,23 @@ def test_a_faithful_server(tmp_path, kind, adapter, temperature):
 
 @pytest.mark.parametrize('kind', ['agentrl', 'sglang'])
 @pytest.mark.parametrize(
-  ('wrong', 'sentence'),
+  ('wrong', 'names'),
   [
-    ('raw', 'temperature 0.5, got raw ones'),
-    ('tokenises', 'read the 3 tokens sent, got 2'),
-    ('silent', 'must report the tokens'),
-    ('no version', 'must report the version'),
-    ('old version', "must use weights 1, got '0'"),
-    ('old weights', 'serves another model, or did not load'),
-    ('other weights', 'serves another model, or did not load'),
-    ('opposite', 'serves another model, or did not load'),
-    ('no tokens', 'cannot be used: the server gives no tokens'),
-    ('nan', 'finite log-probs; it must return one for each'),
+    ('raw', 'temperature 0.5 raw'),
+    ('tokenises', 'tokens 3 2'),
+    ('silent', 'report tokens'),
+    ('no version', 'report version'),
+    ('old version', 'use weights 1 0'),
+    ('old weights', 'another model'),
+    ('other weights', 'another model'),
+    ('opposite', 'another model'),
+    ('no tokens', 'no tokens'),
+    ('nan', 'finite log-probs'),
   ],
 )
-def test_each_mistake_is_refused_by_name(tmp_path, kind, wrong, sentence):
-  with errors.raises(ValueError, 'host.generator') as refused:
+def test_each_mistake_is_refused_by_name(tmp_path, kind, wrong, names):
+  with errors.raises(ValueError, f'host.generator {names}') as refused:
     probed(tmp_path, kind, wrong)
-  assert sentence in str(refused.value)
   assert '\n' not in str(refused.value)
 
 

@@ -72,10 +72,6 @@ class Env:
       os._exit(0)
     return Step(f'{os.getpgrp()} {sleeper.pid} {forked}')
 
-  def breed_and_die(self):
-    self.breed()
-    os._exit(0)
-
   def roam(self):
     """Starts sleepers in groups and sessions of their own, and an orphan."""
     for away in ({'process_group': 0}, {'start_new_session': True}):

@@ -10,10 +10,7 @@ import pytest
 
 from agentrl.env.base import Step
 from agentrl.rollout.workers.pool import env_workers
-from agentrl.rollout.workers.replies import (
-  KINDS,
-  EnvError,
-)
+from agentrl.rollout.workers.replies import KINDS, EnvError
 from tests import errors
 from tests.rollout.workers import naughty, rooms
 
@@ -92,7 +89,7 @@ def test_a_hung_thread_is_left_behind_and_counted():
   with env_workers(naughty.Family(), 2, worker='thread') as them:
     rooms.begin(them[0])
     rooms.begin(them[1])
-    hung = them[0].step('hang 2')
+    hung = them[0].step('hang 1')
     them[0].end()
     them[1].end()
     assert rooms.fault_of(hung).kind == 'timeout'

@@ -50,30 +50,18 @@ def test_large_messages_pass():
     assert room.step(f'say {word}').result(rooms.WAIT).text == word
 
 
-@pytest.mark.parametrize('how', ['end', 'close', 'breed_and_die'])
-def test_no_grandchild_is_left(how):
-  with rooms.open_room() as room:
-    group = int(rooms.begin(room)[0])
-    if how == 'breed_and_die':
-      assert rooms.fault_of(room.step(how)).kind == 'crash'
-    else:
-      room.step('breed').result(rooms.WAIT)
-      assert len(rooms.process_states(group)) == 3
-      getattr(room, how)()
-    assert rooms.is_gone(group)
-
-
 @pytest.mark.parametrize(
   'how', ['close', 'end', 'die', 'killed', 'hang', 'stop']
 )
 def test_nobody_is_left_who_has_left_the_group(how, marked):
-  """Three sleepers, each in a session or group of its own."""
+  """One sleeper in it, and three in sessions and groups of their own."""
   with rooms.open_room() as room:
     group = int(rooms.begin(room)[0])
+    room.step('breed').result(rooms.WAIT)
     if how in ('close', 'end', 'killed'):
       room.step('roam').result(rooms.WAIT)
-      away = {os.getpgid(pid) for pid in marks.sleeping(marked, 3)}
-      assert group not in away
+      groups = {os.getpgid(pid) for pid in marks.sleeping(marked, 4)}
+      assert len(groups - {group}) == 3
     if how == 'close':
       room.close()
     elif how == 'end':
@@ -87,7 +75,7 @@ def test_nobody_is_left_who_has_left_the_group(how, marked):
       assert rooms.fault_of(room.step('roam_and_die')).kind == 'crash'
     elif how in ('hang', 'stop'):  # ended in the middle of a turn
       hung = room.step(f'roam_and_{how}')
-      marks.sleeping(marked, 3)
+      marks.sleeping(marked, 4)
       if how == 'stop':
         while 'T' not in rooms.process_states(group):
           time.sleep(0.01)
@@ -98,42 +86,22 @@ def test_nobody_is_left_who_has_left_the_group(how, marked):
   assert not marks.left(marked)
 
 
-def test_no_process_survives_the_trainer():
+def test_nobody_survives_the_trainer(marked):
   it = rooms.start_program(
     """
-    them = env_workers(naughty.Family(), 3)
-    for i in range(3):
-      print(them[i].reset({}, 0).result(60).split()[0], flush=True)
-    them[1].step('hang')
-    them[2].step('breed').result(60)
-    print('ready', flush=True)
-    time.sleep(600)
-    """
-  )
-  groups = [int(it.stdout.readline()) for _ in range(3)]
-  assert it.stdout.readline() == b'ready\n'
-  assert all(map(rooms.process_states, groups))
-  it.kill()
-  it.wait()
-  it.stdout.close()
-  assert all(map(rooms.is_gone, groups))
-
-
-def test_who_left_the_group_does_not_survive_the_trainer(marked):
-  it = rooms.start_program(
-    """
-    them = env_workers(naughty.Family(), 3)
-    for i in range(3):
+    them = env_workers(naughty.Family(), 4)
+    for i in range(4):
       them[i].reset({}, 0).result(60)
-    them[0].step('roam').result(60)
-    them[1].step('roam').result(60)
-    them[2].step('roam_and_hang')
+    them[0].step('hang')
+    them[1].step('breed').result(60)
+    them[2].step('roam').result(60)
+    them[3].step('roam_and_hang')
     print('ready', flush=True)
     time.sleep(600)
     """
   )
   assert it.stdout.readline() == b'ready\n'
-  marks.sleeping(marked, 9)
+  marks.sleeping(marked, 7)
   it.kill()
   it.wait()
   it.stdout.close()

@@ -42,14 +42,15 @@ def made(**settings) -> Sandbox:
     pytest.skip(f'refused as it must be: {error}')
 
 
-def made_without_folder(**settings) -> Sandbox:
-  """Only Landlock and seccomp, as in a container that allows no namespaces.
+def everybodys_python() -> str:
+  """An interpreter in root's home is not there for nobody."""
+  hidden = os.path.realpath(sys.executable).startswith('/root/')
+  return '/usr/bin/python3' if hidden else sys.executable
 
-  An interpreter in root's home is not there for nobody.
-  """
-  python = sys.executable
-  if os.path.realpath(python).startswith('/root/'):
-    python = '/usr/bin/python3'
+
+def made_without_folder(**settings) -> Sandbox:
+  """Only Landlock and seccomp, as in a container that allows no namespaces."""
+  python = everybodys_python()
   if not os.path.exists(python):
     pytest.skip('no interpreter here that every user can read')
   return made(layers=WITHOUT_FOLDER, python=python, **settings)
@@ -181,9 +182,8 @@ def test_there_are_many_escapes():
 @by_flood
 def test_excess_is_stopped_counted_and_leaves_nothing(name, host, left):
   code, kinds = escapes.FLOODS[name]
-  limits = BRIEF if 'time' in kinds else LONG
-  outcome = attack(made(limits=limits), host, left, code)
-  assert outcome.fault in kinds, outcome
+  box = made(limits=BRIEF if 'time' in kinds else LONG)
+  assert attack(box, host, left, code).fault in kinds
 
 
 @pytest.mark.nightly
@@ -351,6 +351,17 @@ def meanwhile(monkeypatch, box: Sandbox, code: str, folder: pathlib.Path):
     thread.join()
 
 
+@pytest.fixture
+def module(tmp_path, host):
+  """A file of a package that all may read; `host` opens the way to it."""
+  del host
+  path = tmp_path / 'package' / 'module.py'
+  path.parent.mkdir(mode=0o755)
+  path.write_text('x = 1')
+  path.chmod(0o644)
+  return path
+
+
 # Takes every lock that a file may have, and says what it got.
 LOCKS = """
 import fcntl, os, struct
@@ -378,24 +389,20 @@ got = [
 
 @WITH_AND_WITHOUT
 def test_locks_tell_nothing_to_other_runs_and_the_host(
-  make, tmp_path, host, monkeypatch
+  make, module, monkeypatch
 ):
-  """On a file that both read, of a package; `host` opens the way to it."""
-  del host
-  path = tmp_path / 'package' / 'module.py'
-  path.parent.mkdir(mode=0o755)
-  path.write_text('x = 1')
-  path.chmod(0o644)
-  box = make(limits=LONG, packages=[str(path.parent)])
-  code = f'PATH = {str(path)!r}\n' + LOCKS
+  box = make(limits=LONG, packages=[str(module.parent)])
+  code = f'PATH = {str(module)!r}\n' + LOCKS
   alone = box.run(code + 'print(got)')
   assert not alone.fault, alone
-  with meanwhile(monkeypatch, box, code + 'pause(*got)', path.parent) as first:
+  with meanwhile(
+    monkeypatch, box, code + 'pause(*got)', module.parent
+  ) as first:
     second = box.run(code + 'print(got)')
-    with open(path, 'rb+') as mine:
+    with open(module, 'rb+') as mine:
       fcntl.flock(mine, fcntl.LOCK_EX | fcntl.LOCK_NB)
       fcntl.lockf(mine, fcntl.LOCK_EX | fcntl.LOCK_NB)
-      if os.geteuid() == os.stat(path).st_uid:
+      if os.geteuid() == os.stat(module).st_uid:
         assert fcntl.fcntl(mine, fcntl.F_GETLEASE) == fcntl.F_UNLCK
   assert second == alone
   assert not first[0].fault, first
@@ -418,14 +425,9 @@ word = ctypes.c_uint.from_address(at).value
 
 
 @WITH_AND_WITHOUT
-def test_no_run_wakes_another(make, monkeypatch, tmp_path, host):
-  del host
-  path = tmp_path / 'package' / 'module.py'
-  path.parent.mkdir(mode=0o755)
-  path.write_text('x = 1')
-  path.chmod(0o644)
-  box = make(limits=LONG, packages=[str(path.parent)])
-  code = f'PATH = {str(path)!r}\n' + WORD
+def test_no_run_wakes_another(make, monkeypatch, module):
+  box = make(limits=LONG, packages=[str(module.parent)])
+  code = f'PATH = {str(module)!r}\n' + WORD
   waits = (
     code
     + 'import threading\nout = []\n'
@@ -435,17 +437,15 @@ def test_no_run_wakes_another(make, monkeypatch, tmp_path, host):
       'pause()\nt.join()\nprint(out)'
     )
   )
-  with meanwhile(monkeypatch, box, waits, path.parent) as first:
+  with meanwhile(monkeypatch, box, waits, module.parent) as first:
     woken = box.run(code + 'print(call(1, 9))')
   assert woken == ('0\n', '')
   assert first == [(f'\n[-{errno.EAGAIN}]\n', '')]
 
 
 @WITH_AND_WITHOUT
-def test_no_run_takes_the_threads_of_another(make, monkeypatch, tmp_path, host):
-  del host
-  folder = tmp_path / 'package'
-  folder.mkdir(mode=0o755)
+def test_no_run_takes_the_threads_of_another(make, monkeypatch, module):
+  folder = module.parent
   wide = LONG._replace(memory=4 << 30)  # else memory ends first
   box = make(limits=wide, packages=[str(folder)])
   starts = (
@@ -523,11 +523,8 @@ def slow(*case):
 )
 def test_it_refuses_and_names_what_is_missing(layers, named, needed):
   made(limits=LONG)  # else there is another reason
-  python = sys.executable
-  if os.path.realpath(python).startswith('/root/'):
-    python = '/usr/bin/python3'
   with pytest.raises(RuntimeError) as caught:
-    Sandbox(layers=layers, python=python)
+    Sandbox(layers=layers, python=everybodys_python())
   sentence = str(caught.value)
   assert needed in sentence
   for name in sandbox.GUARANTEES:

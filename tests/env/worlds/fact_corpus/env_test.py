@@ -9,11 +9,12 @@ import pytest
 from agentrl import registry
 from agentrl.advantage import chain
 from agentrl.configs import envs, mira
-from agentrl.env import splits, tool_env
+from agentrl.env import splits
 from agentrl.env.worlds.fact_corpus.env import FactCorpus
 from agentrl.runtime import install
 from tests import errors
 from tests.advantage import one_token_turns
+from tests.env.promises import refuses
 
 pytest.importorskip('bm25s', reason=install.command('host'))
 
@@ -59,7 +60,7 @@ def play():
 def test_demonstrations_are_worth_the_expert_value(family, play):
   without = 0
   for split, seed in itertools.product(splits.SPLITS, (0, 1)):
-    for task, messages, _ in family.tasks(split, 15, seed):
+    for task, messages, _ in family.tasks(split, 8, seed):
       value = family.expert_value(task)
       assert bool(messages) == bool(value)
       without += not messages
@@ -80,11 +81,12 @@ def test_demonstrations_are_worth_the_expert_value(family, play):
       assert total['answered_unknown'] == unknown
       roles = 2 * len(messages) if family.team else 0  # two before each
       assert total['notes'] == family.notes * (len(messages) - 1) + roles
-  assert without <= 12 * (family.retrievers == 'liar')
+  assert without <= 8 * (family.retrievers == 'liar')
 
 
-@by_family
-def test_splits_begin_at_different_entities(family):
+@pytest.mark.parametrize('name', ['plain', 'all', 'masked'])
+def test_splits_begin_at_different_entities(name):
+  family = FAMILIES[name]
   tasks = {x: list(family.tasks(x, 60, 0)) for x in splits.SPLITS}
   starts, keys, texts, evidence = (
     {split: {f(x) for x in tasks[split]} for split in splits.SPLITS}
@@ -156,16 +158,6 @@ def test_notes_are_text(play):
   assert thought[0].info['notes'] == 0
 
 
-def test_a_wrong_answer_costs_what_was_read(play):
-  family = FactCorpus(people=100, min_hops=2)
-  (x,) = family.tasks('train', 1, 0)
-  messages = [*x.demonstration[:-1], tool_env.answer_message('Nobody')]
-  replies = play(family, x.task, messages)
-  progress = [r.info['progress'] for r in replies]
-  assert progress == pytest.approx([1 / 3, 1 / 3, -2 / 3])
-  assert replies[-1].score == 0
-
-
 def test_the_rules_name_the_tools():
   family = FactCorpus(teach=True, retrievers='bm25 aggregate')
   assert '<aggregate>query</aggregate>' in family.system
@@ -177,7 +169,7 @@ def test_the_rules_name_the_tools():
 def test_texts_are_short():
   family = FactCorpus(people=400, retrievers='bm25 dense graph liar aggregate')
   env = family.env()
-  for x in family.tasks('train', 50, 0):
+  for x in family.tasks('train', 25, 0):
     assert len(env.reset(x.task, 0)) <= 40
     replies = [env.step(message) for message in x.demonstration]
     assert max(map(len, x.demonstration)) <= 44
@@ -185,43 +177,11 @@ def test_texts_are_short():
   env.close()
 
 
-@pytest.mark.parametrize(
-  ('fields', 'match'),
-  [
-    ({'people': 50}, 'people 50'),
-    ({'min_hops': 3}, 'min_hops 3 max_hops 2'),
-    ({'max_hops': 5}, 'max_hops 5'),
-    ({'held_out': 'all'}, 'held_out all chains'),
-    ({'retrievers': ''}, 'retrievers bm25'),
-    ({'retrievers': 'bm25 bm25'}, ''),
-    ({'aggregates': 'sum'}, 'aggregates sum'),
-    ({'lies': 1.5}, 'lies 1.5 0 1'),
-    ({'unanswerable': 0.6, 'aggregated': 0.5}, ''),
-    (
-      {'contradictions': 0.1},
-      'contradictions 0.1 passages 1',
-    ),
-    ({'passages': 0}, 'passages 0'),
-    ({'team': True, 'notes': True}, 'notes'),
-    ({'subgoals': True, 'masked': 0.5}, 'masked 0.5'),
-    ({'format': 'xml'}, 'format xml'),
-  ],
-)
-def test_bad_settings(fields, match):
-  with errors.raises(ValueError, match):
-    FactCorpus(**fields)
-
-
-def test_a_call_in_a_note_is_none():
-  """Neither made nor marked as one."""
+def test_a_call_in_a_note_is_not_marked_as_one():
   family = FactCorpus(people=100)
   message = '<note><bm25>a</bm25></note><bm25>b</bm25>'
   parts = [x for x in family.spans(message) if x[2] in ('call', 'argument')]
   assert [message[a:b] for a, b, _ in parts] == ['<bm25>', 'b', '</bm25>']
-  (x,) = family.tasks('train', 1, 0)
-  env = family.env()
-  env.reset(x.task, 0)
-  assert env.step(message).info['calls'] == 1
 
 
 PLANNED = dataclasses.replace(
@@ -282,3 +242,26 @@ def test_mira_pays_each_milestone_once_and_what_is_reached_stays_paid():
     credit, _ = chain.stream(links, batch.replace(turns=turns), {})
     want = [[1 / 3, 0, 1 / 3, 0, last]]
     np.testing.assert_allclose(credit.turn, want, atol=1e-6)
+
+
+def test_bad_settings():
+  refuses(
+    FactCorpus,
+    people=(50,),
+    max_hops=(5,),
+    held_out=('all',),
+    retrievers=('', 'bm25 bm25'),
+    aggregates=('sum',),
+    lies=(1.5,),
+    passages=(0,),
+    format=('xml',),
+  )
+  for fields, words in (
+    ({'min_hops': 3}, 'min_hops 3 max_hops 2'),
+    ({'unanswerable': 0.6, 'aggregated': 0.5}, ''),
+    ({'contradictions': 0.1}, 'contradictions 0.1 passages 1'),
+    ({'team': True, 'notes': True}, 'notes'),
+    ({'subgoals': True, 'masked': 0.5}, 'masked 0.5'),
+  ):
+    with errors.raises(ValueError, words):
+      FactCorpus(**fields)

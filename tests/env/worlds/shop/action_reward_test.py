@@ -56,19 +56,6 @@ def test_the_table(action, gold, scaled, plain):
   assert hierarchical(action, gold) == hierarchical(action, gold, dars=1000.0)
 
 
-@pytest.mark.parametrize(('action', 'gold', 'scaled', 'plain'), TABLE)
-def test_it_is_a_weighted_sum_of_its_parts(action, gold, scaled, plain):
-  del plain
-  x = match(action, gold)
-  assert all(0 <= part <= 1 for part in x)
-  assert scaled == pytest.approx(
-    0.3 * x.type_right
-    + 0.2 * x.attribute_present
-    + 0.1 * x.field_rouge
-    + 1000 * (x.name_rouge + x.text_rouge)
-  )
-
-
 def test_exact_is_all_of_the_action():
   for action, gold in itertools.product(
     (CLICK, SEARCH, END, NAMELESS), (CLICK, SEARCH, END)

@@ -13,7 +13,7 @@ from agentrl.env.worlds.shop.logs import ShopLogs, recap
 from agentrl.env.worlds.shop.shopper import LoggedAction
 from agentrl.runtime import install
 from agentrl.text import spans, tokenizer
-from tests import errors
+from tests.env.promises import refuses, replies
 
 PAGE = 'red mug\n[p1] arvo mug $9.50\n[p2] belto mug $7.00\n[next]'
 TASK = {
@@ -34,11 +34,6 @@ def logs(**fields):
   return ShopLogs(**fields)
 
 
-def played(env, task, messages):
-  env.reset(task, 0)
-  return [env.step(message) for message in messages]
-
-
 @pytest.mark.parametrize('form', FORMS)
 @pytest.mark.parametrize(
   ('actions', 'rationales'), [(1, False), (3, False), (1, True)]
@@ -50,12 +45,12 @@ def test_demonstrations_are_exact(form, actions, rationales):
     for message, step in zip(messages, task['steps'], strict=True):
       thought = [x for x in spans.mark(message) if x.part == 'thought']
       assert len(thought) == rationales == (step['why'] in message)
-    replies = played(env, task, messages)
-    assert len(replies) == actions == len(task['steps'])
-    assert replies[-1].score == family.expert_value(task) == 1
-    assert sum(x.reward for x in replies) == pytest.approx(1)
-    assert all(x.info['exact'] == x.info['format'] == 1 for x in replies)
-    assert [x.done for x in replies] == [False] * (actions - 1) + [True]
+    steps = replies(env, task, messages)
+    assert len(steps) == actions == len(task['steps'])
+    assert steps[-1].score == family.expert_value(task) == 1
+    assert sum(x.reward for x in steps) == pytest.approx(1)
+    assert all(x.info['exact'] == x.info['format'] == 1 for x in steps)
+    assert [x.done for x in steps] == [False] * (actions - 1) + [True]
 
 
 def test_shop_r1_begins_with_rationales_that_fit_into_messages():
@@ -78,7 +73,7 @@ def test_the_paper_reward_is_a_weighted_sum_of_columns():
   values = set()
   for task, _, _ in family.tasks('train', 80, 1):
     for message in (x for some in messages.values() for x in some):
-      (reply,) = played(env, task, [message])
+      (reply,) = replies(env, task, [message])
       x = reply.info
       assert x['action_value'] == pytest.approx(
         0.3 * x['type_right']
@@ -113,7 +108,7 @@ def test_a_walk_by_hand():
 
 def test_what_is_no_action_costs_its_turn():
   env = ShopLogs().env()
-  reply, *_ = played(env, TASK, ['I am not sure.'])
+  reply, *_ = replies(env, TASK, ['I am not sure.'])
   assert reply.invalid
   assert reply.text == TASK['steps'][1]['page']
   assert not any(reply.info.values())
@@ -121,7 +116,7 @@ def test_what_is_no_action_costs_its_turn():
 
 def test_a_threshold_drops_what_is_little_alike():
   env = ShopLogs(similarity=0.75).env()
-  reply, *_ = played(env, TASK, ['click[p1 belto mug]'])
+  reply, *_ = replies(env, TASK, ['click[p1 belto mug]'])
   assert reply.info['name_rouge'] == 0
   assert reply.info['action_value'] == pytest.approx(0.5)
 
@@ -171,18 +166,14 @@ def test_teaching_shows_the_form():
   assert '"click"' in ShopLogs(teach=True, form='json').system
 
 
-@pytest.mark.parametrize(
-  ('fields', 'match'),
-  [
-    ({'products': 0}, 'products 0'),
-    ({'page': 0}, 'page 0'),
-    ({'actions': 0}, 'actions 0'),
-    ({'history': -1}, 'history -1'),
-    ({'difficulty_scale': -1.0}, 'difficulty_scale -1.0'),
-    ({'similarity': 1.5}, 'similarity 1.5'),
-    ({'form': 'xml'}, 'form xml'),
-  ],
-)
-def test_bad_settings(fields, match):
-  with errors.raises(ValueError, match):
-    ShopLogs(**fields)
+def test_bad_settings():
+  refuses(
+    ShopLogs,
+    products=(0,),
+    page=(0,),
+    actions=(0,),
+    history=(-1,),
+    difficulty_scale=(-1.0,),
+    similarity=(1.5,),
+    form=('xml',),
+  )

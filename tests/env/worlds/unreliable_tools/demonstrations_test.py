@@ -5,7 +5,6 @@ import pytest
 
 from agentrl.env.worlds.unreliable_tools import demonstrations, questions
 from agentrl.env.worlds.unreliable_tools.env import UnreliableTools
-from tests import errors
 
 OFFERS = (('a', 1, 1, 0, 0), ('b', 0, 1, 0, 0.3), ('c', 2, 1, 0, 0))
 
@@ -65,8 +64,3 @@ def test_calls_on_easy_and_hard_questions(way):
   assert 0.3 < np.mean(easy) < 0.7
   assert bool(calls[True]) == (way in ('sure', 'every'))
   assert bool(calls[False]) == (way != 'never')
-
-
-def test_small_numbers_are_of_questions_that_show_them():
-  with errors.raises(ValueError, 'small 9 base table'):
-    UnreliableTools(base='table', small=9)

@@ -1,6 +1,5 @@
 """Costs, replays and the expert of the world of unreliable tools."""
 
-import dataclasses
 import itertools
 import math
 
@@ -8,12 +7,13 @@ import numpy as np
 import pytest
 
 from agentrl.configs import base, grpo
-from agentrl.env import splits, tool_env
+from agentrl.env import tool_env
 from agentrl.env.worlds.unreliable_tools import value as expert
 from agentrl.env.worlds.unreliable_tools.env import UnreliableTools
 from agentrl.run.check import validate
 from agentrl.tool.unreliable import Offer
 from tests import errors
+from tests.env.promises import refuses
 
 SURE = 'slow 0 10 0 0, dear 2 1 0 0'
 TASK = {
@@ -94,7 +94,7 @@ def test_the_expert_earns_its_value(family):
   env = family.env()
   tasks = solved(family)
   gaps, progress = [], []
-  for seed, task in itertools.product(range(30), tasks):
+  for seed, task in itertools.product(range(12), tasks):
     total, turns = expert_return(family, env, task, seed)
     gaps.append(total - family.expert_value(task))
     progress.append(turns)
@@ -143,22 +143,6 @@ def test_every_call_is_paid(family):
   assert calls > 20
 
 
-@pytest.mark.parametrize('family', FAMILIES)
-def test_a_trajectory_replays_and_depends_on_the_seed(family):
-  (task,) = solved(family, 1)
-  messages = list(random_messages(np.random.default_rng(2), task, 8))
-  messages += [f'<{x[0]}>{task["question"]}</{x[0]}>' for x in task['tools']]
-
-  def play(seed):
-    env = family.env()
-    out = [env.reset(task, seed), *map(env.step, messages)]
-    env.close()
-    return out
-
-  assert play(3) == play(3)
-  assert len({tuple(x.text for x in play(s)[1:]) for s in range(20)}) > 1
-
-
 def test_calls_of_a_message_that_are_alike_are_answered_alike(env):
   for seed in range(30):
     env.reset(TASK, seed)
@@ -171,13 +155,13 @@ def test_calls_of_a_message_that_are_alike_are_answered_alike(env):
 def test_a_failed_call_may_answer_later(env):
   """Failures are by turn: the rate of a second call is that of the first."""
   failed = []
-  for seed in range(600):
+  for seed in range(300):
     env.reset(TASK, seed)
     infos = [env.step('<flaky>17*23-5</flaky>').info for _ in range(2)]
     assert all(x['failed_calls'] == x['fault_error'] for x in infos)
     failed.append([x['failed_calls'] for x in infos])
   first, second = np.array(failed).T
-  error = 4.5 * math.sqrt(0.4 * 0.6 / (600 * 0.4))
+  error = 4.5 * math.sqrt(0.4 * 0.6 / (300 * 0.4))
   assert abs(second[first == 1].mean() - 0.4) < error
   assert abs(first.mean() - 0.4) < error
 
@@ -313,57 +297,26 @@ def test_terms_vary_between_tasks_and_are_shown():
   assert all(again[q] == tasks[q] for q in set(again) & set(tasks))
 
 
-def test_no_question_is_in_both_splits():
-  for family in (UnreliableTools(size=2), UnreliableTools(size=2, spread=0.5)):
-    train, test = (
-      {x.task['question'] for x in family.tasks(split, 150, seed)}
-      for split, seed in zip(splits.SPLITS, (0, 1), strict=True)
-    )
-    assert not train & test
-
-
-def test_two_actions_slow_and_good_or_fast_and_bad():
-  """The bandit of durations."""
-  family = UnreliableTools(
-    tools='slow 0 10 0 0, fast 0 1 0 .5', price_weight=0, seconds_weight=0.01
-  )
-  (task,) = solved(family, 1)
-  env = family.env()
-  for name, seconds in (('slow', 10), ('fast', 1)):
-    env.reset(task, 0)
-    info = env.step(f'<{name}>{task["question"]}</{name}>').info
-    assert info['seconds'] == seconds
-  env.close()
-  fast = dataclasses.replace(family, seconds_weight=0.2)
-  slow = dataclasses.replace(family, seconds_weight=0.0)
-  assert slow.expert_value(task) == 1
-  assert fast.expert_value(task) == pytest.approx(0.5 - 0.2)
-
-
-@pytest.mark.parametrize(
-  ('fields', 'match'),
-  [
-    ({'base': 'sudoku'}, 'base sudoku'),
-    ({'size': 1}, 'size 1'),
-    ({'size': 6}, 'size 6'),
-    ({'largest': 1}, 'largest 1'),
-    ({'tools': 'exact 1'}, 'tools exact 1'),
-    ({'spread': 1.5}, 'spread 1.5'),
-    ({'price_weight': -1.0}, 'price_weight -1.0'),
-    ({'seconds_weight': float('nan')}, 'seconds_weight nan'),
-    ({'demonstrate': 'all'}, 'demonstrate all'),
-    ({'format': 'xml'}, 'format xml'),
-  ],
-)
-def test_bad_settings(fields, match):
-  with errors.raises(ValueError, match) as error:
-    UnreliableTools(**fields)
-  assert '\n' not in str(error.value)
-
-
 def test_the_system_text_states_the_terms():
   text = UnreliableTools(teach=True, confidence=True).system
   for part in ('<flaky>', '$0.7 1s fails 40%', '<confidence>'):
     assert part in text
   assert '$' not in UnreliableTools(teach=True, spread=0.1).system
   assert UnreliableTools().system == ''
+
+
+def test_bad_settings():
+  refuses(
+    UnreliableTools,
+    base=('sudoku',),
+    size=(1, 6),
+    largest=(1,),
+    tools=('exact 1',),
+    spread=(1.5,),
+    price_weight=(-1.0,),
+    seconds_weight=(math.nan,),
+    demonstrate=('all',),
+    format=('xml',),
+  )
+  with errors.raises(ValueError, 'small 9 base table'):
+    UnreliableTools(base='table', small=9)
