@@ -2,41 +2,47 @@
 
 import functools
 
-import jax
 import numpy as np
 import pytest
 
 import agentrl.advantage  # noqa: F401  registers the links
-from agentrl.advantage import chain
 from tests import batches
-from tests.advantage import estimators, one_token_turns
-from tests.advantage.estimators import mates, spread, total, zscore
-from tests.batches import links
+from tests.advantage import (
+  estimators,
+  little_story,
+  one_token_turns,
+  published,
+)
+from tests.advantage.estimators import (
+  mates,
+  of_group,
+  outcome,
+  spread,
+  total,
+  zscore,
+)
+from tests.advantage.published import Method, single
 
-TRAJECTORY = {'unit': 'trajectory'}
+pytestmark = pytest.mark.usefixtures('float64')
 
 
 def opo(s):
   def value(i, k):
-    size = [sum(s.size[j]) for j in mates(s, i)]
-    back = [total(s, j) for j in mates(s, i)]
-    return total(s, i) - np.dot(size, back) / np.sum(size)
+    size = of_group(s, i, lambda s, j: sum(s.size[j]))
+    return total(s, i) - np.dot(size, of_group(s, i)) / np.sum(size)
 
   return spread(s, value)
 
 
 def gpg(s):
-  a = [
-    estimators.centered(total(s, i), [total(s, j) for j in mates(s, i)])
-    for i in range(len(s.group))
-  ]
-  taught = sum(1 for i in range(len(a)) if s.group[i] not in (1, 3))
-  return spread(s, lambda i, k: a[i] * len(a) / taught)
+  taught = sum(g not in (1, 3) for g in s.group)
+  factor = len(s.group) / taught
+  return [[factor * x for x in turns] for turns in estimators.dr_grpo(s)]
 
 
 def passk(s):
   def value(i, k):
-    back = sorted(total(s, j) for j in mates(s, i))
+    back = sorted(of_group(s, i))
     alone = len(back) < 2 or total(s, i) < back[-1]
     return 0.0 if alone else back[-1] - back[-2]
 
@@ -45,7 +51,7 @@ def passk(s):
 
 def maxrl(s):
   def value(i, k):
-    won = [s.outcome[j] for j in mates(s, i)]
+    won = of_group(s, i, outcome)
     if len(won) < 2 or np.mean(won) <= 0:
       return 0.0
     return s.outcome[i] / np.mean(won) - 1
@@ -54,26 +60,19 @@ def maxrl(s):
 
 
 def lite_ppo(s):
-  every = [total(s, j) for j in range(len(s.group))]
-  std = np.std(every, ddof=1) + 1e-6
-
-  def value(i, k):
-    back = [total(s, j) for j in mates(s, i)]
-    return 0.0 if len(back) < 2 else (total(s, i) - np.mean(back)) / std
-
-  return spread(s, value)
+  std = np.std([total(s, j) for j in range(len(s.group))], ddof=1) + 1e-6
+  return [[x / std for x in turns] for turns in estimators.dr_grpo(s)]
 
 
 def _hard(s, i):
   """The weight of a trajectory's task; one that was tried once counts 1."""
-  won = [s.outcome[j] for j in mates(s, i)]
+  won = of_group(s, i, outcome)
   return 0.5 + 0.5 * min(max(1 - np.mean(won), 0), 1) if len(won) > 1 else 1.0
 
 
 def dgrpo(s, scale=1.0):
   def value(i, k):
-    z = zscore(total(s, i), [total(s, j) for j in mates(s, i)])
-    return scale * _hard(s, i) * z
+    return scale * _hard(s, i) * zscore(total(s, i), of_group(s, i))
 
   return spread(s, value)
 
@@ -83,38 +82,32 @@ def dgrpo_mean_one(s):
   return dgrpo(s, 1 / np.mean([_hard(s, i) for i in company]))
 
 
-def whitened(s, value):
-  """Over trajectories, the deviation with Bessel's factor."""
+def whitened(s, value, ddof=1):
+  """Over trajectories, each once."""
   every = [value(i) for i in range(len(s.group))]
-  mean, var = np.mean(every), np.var(every, ddof=1)
-  return spread(s, lambda i, k: (value(i) - mean) / np.sqrt(var + 1e-8))
+  std = np.sqrt(np.var(every, ddof=ddof) + 1e-8)
+  return spread(s, lambda i, k: (value(i) - np.mean(every)) / std)
+
+
+def judged(s, i):
+  return sum(s.step[i])
 
 
 def gdpo(s):
   def value(i):
-    judged = [sum(s.step[j]) for j in mates(s, i)]
-    won = [s.outcome[j] for j in mates(s, i)]
-    return zscore(s.outcome[i], won) - 2 * zscore(sum(s.step[i]), judged)
+    won = zscore(s.outcome[i], of_group(s, i, outcome))
+    return won - 2 * zscore(judged(s, i), of_group(s, i, judged))
 
   return whitened(s, value)
 
 
 def bn(s):
-  z = [
-    zscore(total(s, i), [total(s, j) for j in mates(s, i)])
-    for i in range(len(s.group))
-  ]
-  std = np.sqrt(np.var(z) + 1e-8)
-  return spread(s, lambda i, k: (z[i] - np.mean(z)) / std)
+  return whitened(s, lambda i: zscore(total(s, i), of_group(s, i)), ddof=0)
 
 
-def published(s):
+def published_dgrpo(s):
   """A factor of all of a group's rewards goes out with their deviation."""
-
-  def value(i, k):
-    return zscore(total(s, i), [total(s, j) for j in mates(s, i)], eps=0.0)
-
-  return spread(s, value)
+  return estimators.compared(s, functools.partial(zscore, eps=0.0))
 
 
 def energy(s, i):
@@ -144,73 +137,41 @@ def otb(s):
 
 
 Z = ('center', 'scale')
-OTB = ('turn_reward', 'return_to_go_tokens', 'optimal_token_baseline')
-JUDGE = ('add_term', {'name': 'judge'})
-# name -> (streams, coefficients, finish, reference)
+GRPO = ('episode_return', *Z)
 METHODS = {
-  'opo': (
-    {'a': ('episode_return', ('center', {'unit': 'token'}))},
-    {},
-    (),
-    opo,
+  'opo': single(opo, 'episode_return', ('center', {'unit': 'token'})),
+  'gpg': single(gpg, 'episode_return', 'center', 'scale_by_nonzero'),
+  'grpo_passk': single(passk, 'episode_return', 'lead_of_best'),
+  'maxrl': single(maxrl, 'episode_outcome', 'scale_by_mean', 'center'),
+  'lite_ppo': single(
+    lite_ppo, 'episode_return', ('scale', {'by': ()}), 'center'
   ),
-  'gpg': ({'a': ('episode_return', 'center', 'scale_by_nonzero')}, {}, (), gpg),
-  'grpo_passk': ({'a': ('episode_return', 'lead_of_best')}, {}, (), passk),
-  'maxrl': (
-    {'a': ('episode_outcome', 'scale_by_mean', 'center')},
-    {},
-    (),
-    maxrl,
+  'dgrpo': single(dgrpo_mean_one, *GRPO, 'weigh_by_difficulty'),
+  'dgrpo_plain': single(dgrpo, *GRPO, 'scale_by_difficulty'),
+  'dgrpo_published': single(
+    published_dgrpo,
+    'episode_return',
+    'scale_by_difficulty',
+    'center',
+    ('scale', {'eps': 0.0}),
   ),
-  'lite_ppo': (
-    {'a': ('episode_return', ('scale', {'by': ()}), 'center')},
-    {},
-    (),
-    lite_ppo,
+  'sum_of_turns': single(
+    estimators.dr_grpo, 'turn_reward', 'episode_sum', 'center'
   ),
-  'dgrpo': (
-    {'a': ('episode_return', *Z, 'weigh_by_difficulty')},
-    {},
-    (),
-    dgrpo_mean_one,
+  'otb': single(
+    otb, 'turn_reward', 'return_to_go_tokens', 'optimal_token_baseline'
   ),
-  'dgrpo_plain': (
-    {'a': ('episode_return', *Z, 'scale_by_difficulty')},
-    {},
-    (),
-    dgrpo,
-  ),
-  'dgrpo_published': (
-    {
-      'a': (
-        'episode_return',
-        'scale_by_difficulty',
-        'center',
-        ('scale', {'eps': 0.0}),
-      )
-    },
-    {},
-    (),
-    published,
-  ),
-  'sum_of_turns': (
-    {'a': ('turn_reward', 'episode_sum', 'center')},
-    {},
-    (),
-    estimators.dr_grpo,
-  ),
-  'otb': ({'a': OTB}, {}, (), otb),
-  'gdpo': (
-    {'a': ('episode_outcome', *Z), 'b': (JUDGE, 'episode_sum', *Z)},
-    {'b': -2.0},
-    (('whiten', TRAJECTORY),),
+  'gdpo': Method(
     gdpo,
+    {
+      'a': ('episode_outcome', *Z),
+      'b': (('add_term', {'name': 'judge'}), 'episode_sum', *Z),
+    },
+    {'b': -2.0},
+    (('whiten', {'unit': 'trajectory'}),),
   ),
-  'bn_gspo': (
-    {'a': ('episode_return', *Z)},
-    {},
-    (('whiten', TRAJECTORY | {'ddof': 0}),),
-    bn,
+  'bn_gspo': single(
+    bn, *GRPO, post=(('whiten', {'unit': 'trajectory', 'ddof': 0}),)
   ),
 }
 
@@ -242,24 +203,6 @@ CASES = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
-
-
-def _bound(streams, coef, finish):
-  return {k: links(*v) for k, v in streams.items()}, coef, links(*finish)
-
-
-def _all(batch, signals, names=tuple(METHODS)):
-  out = {}
-  for name in names:
-    credit, _ = chain.advantage(*_bound(*METHODS[name][:3]), batch, signals)
-    out[name] = chain.token_advantage(credit, batch.rows)
-  return out
-
-
 def _lay(s, *args, **kwargs):
   """Old probabilities are at most one, and so are the sums of squares."""
   laid = batches.lay(s, *args, **kwargs)
@@ -279,20 +222,14 @@ def results(layout):
   """The story as it is laid, and what every method says of it."""
   laid = _lay(STORY) if layout == 'history' else _moved()
   if layout == 'explicit':
-    args, f = (laid.batch, laid.signals), lambda *x: _all(*x, EXPLICIT)
-    return laid, batches.on_a_mesh(f, args, laid.batch.rows.tokens.shape)
-  return laid, jax.jit(_all)(laid.batch, laid.signals)
+    return laid, published.run({x: METHODS[x] for x in EXPLICIT}, laid, True)
+  return laid, published.run(METHODS, laid)
 
 
 @pytest.mark.parametrize(('method', 'layout'), CASES)
 def test_is_the_equation(method, layout):
   laid, found = results(layout)
-  x = batches.read(found[method], STORY, laid)
-  want = METHODS[method][3](STORY)
-  np.testing.assert_allclose(
-    batches.flat(x), batches.flat(want), rtol=1e-9, atol=1e-12
-  )
-  assert np.all(np.asarray(found[method])[~laid.batch.rows.sampled] == 0)
+  published.check(found[method][0], METHODS[method].want(STORY), STORY, laid)
 
 
 @pytest.mark.parametrize(
@@ -300,7 +237,7 @@ def test_is_the_equation(method, layout):
 )
 def test_equal_members_get_exactly_zero(method):
   laid, found = results('moved')
-  x = batches.read(found[method], STORY, laid)
+  x = batches.read(found[method][0], STORY, laid)
   quiet = [y for i, y in enumerate(x) if STORY.group[i] in (1, 3)]
   assert np.all(batches.flat(quiet) == 0)
   assert np.any(batches.flat(x) != 0)
@@ -308,77 +245,44 @@ def test_equal_members_get_exactly_zero(method):
 
 def _won(*groups, size):
   """One-turn trajectories with the given outcomes, `size(i)` tokens each."""
-  won = [float(x) for group in groups for x in group]
-  sizes = [[size(i)] for i in range(len(won))]
-  blank = [[np.zeros(n) for n in turns] for turns in sizes]
-  return batches.Story(
+  won = [[float(x)] for group in groups for x in group]
+  return little_story.make(
+    won,
     group=[g for g, group in enumerate(groups) for _ in group],
-    reward=[[x] for x in won],
-    state=[[0]] * len(won),
-    step=[[0.0]] * len(won),
-    outcome=won,
-    size=sizes,
-    answer=[[1]] * len(won),
-    token=dict.fromkeys(batches.TOKEN_FIELDS, blank),
+    size=[[size(i)] for i in range(len(won))],
   )
+
+
+def _first_tokens(s, *names):
+  """What each of the methods says of the first token of each trajectory."""
+  laid = _lay(s)
+  found = published.run({x: METHODS[x] for x in names}, laid)
+  told = (batches.read(found[x][0], s, laid) for x in names)
+  return [[float(turns[0][0]) for turns in x] for x in told]
 
 
 def test_golden_numbers():
   s = _won([1, 0, 0, 0], [1, 0, 0, 1], [0, 0, 0, 0], size=lambda i: 1 + i % 2)
-  laid = _lay(s)
-  names = ('grpo_passk', 'maxrl', 'opo', 'gpg')
-  found = jax.jit(lambda *x: _all(*x, names))(laid.batch, laid.signals)
-
-  def of(name):
-    x = batches.read(found[name], s, laid)
-    return [float(turns[0][0]) for turns in x]
-
-  np.testing.assert_allclose(of('grpo_passk'), [1] + [0] * 11)
-  np.testing.assert_allclose(
-    of('maxrl'), [3, -1, -1, -1, 1, -1, -1, 1] + [0] * 4
-  )
+  passk, maxrl, opo, gpg = _first_tokens(s, 'grpo_passk', 'maxrl', 'opo', 'gpg')
+  np.testing.assert_allclose(passk, [1] + [0] * 11)
+  np.testing.assert_allclose(maxrl, [3, -1, -1, -1, 1, -1, -1, 1] + [0] * 4)
   # Tokens 1, 2, 1, 2: the baselines are 1/6 and (1 + 2)/6; 12/8 by group.
   np.testing.assert_allclose(
-    of('opo'), [5 / 6] + [-1 / 6] * 3 + [0.5, -0.5, -0.5, 0.5] + [0] * 4
+    opo, [5 / 6] + [-1 / 6] * 3 + [0.5, -0.5, -0.5, 0.5] + [0] * 4
   )
   np.testing.assert_allclose(
-    of('gpg'), 1.5 * np.array([3, -1, -1, -1, 2, -2, -2, 2] + [0] * 4) / 4
+    gpg, 1.5 * np.array([3, -1, -1, -1, 2, -2, -2, 2] + [0] * 4) / 4
   )
 
 
 def test_golden_weights_of_difficulty():
   """Means 3/4 and 1/4: w = 5/8 and 7/8, mean 3/4; of z = 1/2, -3/2 and back."""
   s = _won([1, 1, 1, 0], [1, 0, 0, 0], size=lambda i: 1)
-  laid = _lay(s)
-  names = ('dgrpo', 'dgrpo_plain')
-  found = jax.jit(lambda *x: _all(*x, names))(laid.batch, laid.signals)
   z = np.array([0.5, 0.5, 0.5, -1.5, 1.5, -0.5, -0.5, -0.5])
   w = np.repeat([5 / 8, 7 / 8], 4)
-  for name, weights in zip(names, (w / 0.75, w), strict=True):
-    got = batches.flat(batches.read(found[name], s, laid))
-    np.testing.assert_allclose(got, weights * z, rtol=1e-5)
-
-
-def test_tasks_that_are_as_hard_weigh_one():
-  """Whatever their difficulty: the size of the step is that of GRPO."""
-  s = _won([1, 1, 1, 0], [0, 1, 1, 1], size=lambda i: 1)
-  laid = _lay(s)
-  found = jax.jit(lambda *x: _all(*x, ('dgrpo',)))(laid.batch, laid.signals)
-  got = batches.flat(batches.read(found['dgrpo'], s, laid))
-  z = [0.5, 0.5, 0.5, -1.5, -1.5, 0.5, 0.5, 0.5]
-  np.testing.assert_allclose(got, z, rtol=1e-5)
-
-
-def test_otb_leaves_out_who_is_alone():
-  """The last tokens of the longest trajectory are compared with nobody's."""
-  laid, found = results('moved')
-  x = batches.read(found['otb'], STORY, laid)
-  longest = max(
-    (i for i, g in enumerate(STORY.group) if g == 0),
-    key=lambda i: sum(STORY.size[i]),
-  )
-  assert x[longest][-1][-1] == 0
-  assert x[longest][0][0] != 0
+  got = _first_tokens(s, 'dgrpo', 'dgrpo_plain')
+  for x, weights in zip(got, (w / 0.75, w), strict=True):
+    np.testing.assert_allclose(x, weights * z, rtol=1e-5)
 
 
 @pytest.mark.parametrize('name', ['scale_by', 'weigh_by'])

@@ -10,13 +10,9 @@ from agentrl.types import Credit
 from tests import batches, errors
 from tests.batches import links
 
+pytestmark = pytest.mark.usefixtures('float64')
+
 STORY = batches.story(seed=1, groups=2)
-
-
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
 
 
 @pytest.fixture

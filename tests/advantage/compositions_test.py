@@ -1,6 +1,5 @@
 """Rewards of papers that are streams: preferences of a group, and a trend."""
 
-import jax
 import numpy as np
 import pytest
 
@@ -15,11 +14,7 @@ from agentrl.signal.base import Context
 from tests.advantage import one_token_turns
 from tests.advantage.one_token_turns import algorithm_credit
 
-
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
+pytestmark = pytest.mark.usefixtures('float64')
 
 
 def drawn(seed, b=24, k=3):
@@ -43,9 +38,9 @@ def drawn(seed, b=24, k=3):
   return batch.replace(turns=turns, outcome=outcome)
 
 
-def learner(streams, hp, post=(), reward=('outcome',), **more):
+def learner(streams, hp, post=(), **more):
   wiring = registry.MethodSpec(
-    reward=reward,
+    reward=('outcome',),
     advantage=tuple(streams),
     stream=streams,
     post=post,
@@ -79,9 +74,8 @@ def orchestra(batch):
   return reward, np.clip(advantage, -1.5, 1.5)
 
 
-@pytest.mark.parametrize('seed', range(3))
-def test_streams_are_the_preferences_of_tool_orchestra(seed):
-  batch = drawn(seed)
+def test_streams_are_the_preferences_of_tool_orchestra():
+  batch = drawn(0)
   streams = {
     'correct': ('episode_outcome', 'min_max', 'gate'),
     'cost': ('add_term', 'episode_sum', 'min_max', 'gate'),
@@ -146,18 +140,6 @@ def test_a_scheduled_pair_of_streams_is_the_trend_of_atom_searcher():
     mixed = alpha * terms['judged'].sum(1) + (1 - alpha) * batch.outcome
     want = np.where(valid, np.where(broken, -1, mixed)[:, None], 0)
     np.testing.assert_allclose(algorithm_credit(alg, batch, k), want, atol=1e-6)
-
-
-def test_the_gate_of_a_stream_is_that_of_the_reward():
-  batch = drawn(8)
-  want = algorithm_credit(
-    learner({'out': ('episode_return', 'gate')}, {'out': {'gate': FORMAT}}),
-    collect.score(registry.MethodSpec(reward=('outcome',)), batch),
-  )
-  alg = learner({'out': ('episode_return',)}, {}, reward=('gated_or_penalty',))
-  got = algorithm_credit(alg, collect.score(alg.spec, batch))
-  np.testing.assert_allclose(got, want, atol=1e-6)
-  assert (got == -1).any()
 
 
 def test_two_stages_of_scale_are_schedules():

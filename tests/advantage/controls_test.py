@@ -1,18 +1,13 @@
 """Turn values that move round in their trajectory, against a plain loop."""
 
-import jax
 import numpy as np
 import pytest
 
 from tests import batches
 
+pytestmark = pytest.mark.usefixtures('float64')
+
 STORY = batches.story(7, groups=3, members=4)
-
-
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
 
 
 def _moved(layout='packed', scored=None):
@@ -34,13 +29,6 @@ def test_every_turn_has_the_value_of_the_turn_half_a_trajectory_before(layout):
       assert got[i, k] == x[(k - n // 2) % n]
     assert not got[i, n:].any()
   assert not got[len(STORY.step) :].any()
-
-
-def test_a_trajectory_keeps_its_values_and_no_turn_its_own():
-  got = _moved()
-  for y, x in zip(got, STORY.step, strict=False):
-    assert sorted(y[: len(x)]) == sorted(x)
-    assert len(x) == 1 or all(a != b for a, b in zip(y, x, strict=False))
 
 
 def test_a_turn_whose_judge_failed_stays_out_of_it():

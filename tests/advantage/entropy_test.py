@@ -11,6 +11,8 @@ from agentrl.types import LinkInputs
 from tests import batches
 from tests.batches import links
 
+pytestmark = pytest.mark.usefixtures('float64')
+
 STORY = batches.story(seed=5)
 FINISH = {
   'factor': ('entropy_factor',),
@@ -23,12 +25,6 @@ FINISH = {
   'plain': (),
 }
 VARIANTS = ('turn', batches.EXPLICIT)
-
-
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
 
 
 def _all(batch, signals):

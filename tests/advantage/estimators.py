@@ -63,25 +63,30 @@ def to_go(x, gamma=1.0):
   return out
 
 
-def grpo(s):
-  def value(i, k):
-    return zscore(total(s, i), [total(s, j) for j in mates(s, i)])
+def of_group(s, i, value=total):
+  """value(s, j) of every member of the group of i."""
+  return [value(s, j) for j in mates(s, i)]
 
-  return spread(s, value)
+
+def outcome(s, i):
+  return s.outcome[i]
+
+
+def compared(s, norm):
+  """Every return by `norm` in its group, on all tokens."""
+  return spread(s, lambda i, k: norm(total(s, i), of_group(s, i)))
+
+
+def grpo(s):
+  return compared(s, zscore)
 
 
 def dr_grpo(s):
-  def value(i, k):
-    return centered(total(s, i), [total(s, j) for j in mates(s, i)])
-
-  return spread(s, value)
+  return compared(s, centered)
 
 
 def rloo(s):
-  def value(i, k):
-    return loo(total(s, i), [total(s, j) for j in mates(s, i)])
-
-  return spread(s, value)
+  return compared(s, loo)
 
 
 def reinforce_pp(s, kl=0.0, gamma=1.0):
@@ -104,7 +109,7 @@ def gigpo(s, std=True, gamma=0.95, omega=1.0):
   f = zscore if std else centered
 
   def value(i, k):
-    episode = f(total(s, i), [total(s, j) for j in mates(s, i)])
+    episode = f(total(s, i), of_group(s, i))
     same = [
       back[j][m] for j, m in steps(s, i) if s.state[j][m] == s.state[i][k]
     ]
@@ -134,7 +139,7 @@ def prime(s, coef=5.0):
 def oprl(s, norm=zscore, alpha=1.0, episode=True):
   def value(i, k):
     pool = [s.step[j][m] for j, m in steps(s, i)]
-    one = [s.outcome[j] for j in mates(s, i)]
+    one = of_group(s, i, outcome)
     first = norm(s.outcome[i], one) if episode else 0.0
     return first + alpha * norm(s.step[i][k], pool)
 
@@ -150,7 +155,7 @@ def oprl_first_turn(s):
     if n < 2:
       return 0.0
     step = s.step[i][k] - np.mean([s.step[j][0] for j in js])
-    return loo(s.outcome[i], [s.outcome[j] for j in js]) + step * n / (n - 1)
+    return loo(s.outcome[i], of_group(s, i, outcome)) + step * n / (n - 1)
 
   return spread(s, value)
 
@@ -167,10 +172,9 @@ def oprl_merged(s, w=0.5):
 def oprl_tokens(s):
   out = []
   for i, turns in enumerate(s.token['prm']):
-    js = mates(s, i)
-    pool = np.concatenate([x for j in js for x in s.token['prm'][j]])
+    pool = np.concatenate([x for j in mates(s, i) for x in s.token['prm'][j]])
     n = len(pool)
-    base = loo(s.outcome[i], [s.outcome[j] for j in js])
+    base = loo(s.outcome[i], of_group(s, i, outcome))
     out.append([base + (x - np.mean(pool)) * n / (n - 1) for x in turns])
   return out
 

@@ -1,26 +1,18 @@
 """HAE against loops over segments, and what it is without them."""
 
-import itertools
-
-import jax
 import numpy as np
 import pytest
 
 from agentrl.advantage import hierarchical
 from agentrl.types import Span
 from tests import batches
-from tests.advantage import estimators
 from tests.batches import links
+
+pytestmark = pytest.mark.usefixtures('float64')
 
 STORY = batches.story(seed=51, groups=2, members=3, turns=5)
 HEADS = {'low': 'value', 'high': 'prm', 'switch': 'entropy'}  # any three
 GAMMA, LAM, LAM_SEGMENT = 0.9, 0.8, 0.7
-
-
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
 
 
 def _switches(seed=0):
@@ -158,15 +150,6 @@ def test_golden_gain_of_a_switch():
   np.testing.assert_allclose(a, [[0.04, 0.18, -0.08, -0.2]])
 
 
-def test_the_gain_of_a_switch_is_zero_on_average():
-  """Σ p A = 0 over the two decisions: what it is measured against is V."""
-  beta, gap = np.array([[0.1, 0.5, 0.9]]), np.array([[0.3, -2.0, 1.0]])
-  yes = np.ones((1, 3), bool)
-  one = beta * hierarchical.switch_gain(yes, beta, gap)
-  other = (1 - beta) * hierarchical.switch_gain(~yes, 1 - beta, gap)
-  np.testing.assert_allclose(one + other, 0, atol=1e-15)
-
-
 @pytest.mark.parametrize('layout', batches.BY_DAY)
 def test_gain_of_a_switch_on_its_token(layout):
   switches = _switches()
@@ -197,64 +180,8 @@ def test_gain_of_a_switch_on_its_token(layout):
   assert not credit.target
 
 
-def _pure(f, switches, *names, **hp):
-  """f(reward, values..., segments) on the story; lists over trajectories."""
-  _, batch, signals = _lay(switches)
-  s = hierarchical.segments(batch)
-  v = [hierarchical._first(signals[name], batch) for name in names]
-  a = np.asarray(f(batch.turns.reward, *v, s, *hp.values()))
-  assert not a[~np.asarray(s.has)].any()
-  return [a[i, : len(x)] for i, x in enumerate(STORY.size)]
-
-
-def _never():
-  return [[0] * len(x) for x in STORY.size]
-
-
-def test_one_segment_is_turn_gae():
-  a, _ = estimators.gae_turns(STORY, GAMMA, LAM)
-  got = _pure(hierarchical.low, _never(), 'low', 'high', gamma=GAMMA, lam=LAM)
-  for x, turns in zip(got, a, strict=True):
-    np.testing.assert_allclose(x, [t[0] for t in turns], atol=1e-12)
-
-
-def test_a_segment_for_each_turn_is_turn_gae_of_subgoals():
-  always = [[1] * len(x) for x in STORY.size]
-  token = STORY.token | {'value': STORY.token[HEADS['high']]}
-  a, _ = estimators.gae_turns(STORY._replace(token=token), GAMMA, LAM)
-  got = _pure(hierarchical.high, always, 'high', gamma=GAMMA, lam=LAM)
-  for x, turns in zip(got, a, strict=True):
-    np.testing.assert_allclose(x, [t[0] for t in turns], atol=1e-12)
-
-
-def test_without_values_low_is_the_return_to_go_of_its_segment():
-  switches = _switches(1)
-  _, batch, _ = _lay(switches)
-  s = hierarchical.segments(batch)
-  zero = np.zeros(s.has.shape)
-  one = hierarchical.low(batch.turns.reward, zero, zero, s, 1.0, 1.0)
-  two = hierarchical.to_go(batch.turns.reward, zero, s, 1.0)
-  np.testing.assert_allclose(one, two)
-  for i, r in enumerate(STORY.reward):
-    starts = [*_starts(switches, i), len(r)]
-    for b, e in itertools.pairwise(starts):
-      np.testing.assert_allclose(one[i, b:e], estimators.to_go(r[b:e]))
-
-
-def test_turn_gae_without_values_is_the_return_to_go():
-  """lambda = gamma = 1 and V = 0."""
-  laid = batches.lay(STORY)
-  signals = laid.signals | {'value': np.zeros_like(laid.signals['value'])}
-  hp = {'gamma': 1.0, 'lam': 1.0}
-  one, two = (
-    batches.stream(links('turn_reward', link), laid.batch, signals)[0].turn
-    for link in (('gae_turns', hp), 'return_to_go')
-  )
-  np.testing.assert_allclose(one, two)
-
-
 def test_equal_advantages_are_exactly_zero():
-  _, batch, signals = _lay(_never())
+  _, batch, signals = _lay([[0] * len(x) for x in STORY.size])
   zero = {name: np.zeros_like(x) for name, x in signals.items()}
   reward = np.where(batch.turns.valid, 0.1, 0)
   last = np.cumsum(batch.turns.valid, 1) == batch.turns.valid.sum(1)[:, None]

@@ -10,14 +10,10 @@ from agentrl.advantage import chain, importance
 from agentrl.types import LinkInputs
 from tests import batches, errors
 
+pytestmark = pytest.mark.usefixtures('float64')
+
 UNITS = pytest.mark.parametrize('unit', importance.UNITS)
 LAYOUTS = pytest.mark.parametrize('layout', batches.BY_DAY)
-
-
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
 
 
 def _story():

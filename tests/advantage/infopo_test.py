@@ -1,6 +1,5 @@
 """Links of InfoPO, by hand: what the next turn tells, and when it is heard."""
 
-import jax
 import numpy as np
 import pytest
 
@@ -8,11 +7,7 @@ from agentrl.types import Credit, LinkInputs
 from tests import batches
 from tests.advantage import one_token_turns
 
-
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
+pytestmark = pytest.mark.usefixtures('float64')
 
 
 def test_last_turns_are_zero_and_no_part_of_the_statistics():

@@ -11,13 +11,9 @@ from tests import batches
 from tests.advantage import estimators
 from tests.batches import links
 
+pytestmark = pytest.mark.usefixtures('float64')
+
 STORY = batches.story(seed=21, groups=2, members=3)
-
-
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
 
 
 def _run(laid, stream, post=()):

@@ -2,7 +2,6 @@
 
 import collections
 
-import jax
 import numpy as np
 import pytest
 
@@ -10,28 +9,12 @@ from agentrl import registry
 from agentrl.advantage import chain
 from agentrl.configs import oni
 from agentrl.types import Status
-from tests.advantage import little_story, one_token_turns
+from tests.advantage import one_token_turns
 
-
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
+pytestmark = pytest.mark.usefixtures('float64')
 
 
 BONUS = ('add_constant', {'value': 1.0})
-
-
-def test_a_count_bonus_by_hand():
-  """State 7 was visited three times, 1 once and 5 twice."""
-  state = [[7, 1, 7], [7, 5], [5]]
-  step = [[0.0] * len(x) for x in state]
-  got = little_story.turn_credit(
-    step, step, BONUS, 'scale_by_count', state=state
-  )
-  want = [[1, 3**-0.5, 0], [2**-0.5, 0], [0]]
-  for x, y in zip(got, want, strict=True):
-    np.testing.assert_allclose(x, y, rtol=1e-12)
 
 
 @pytest.mark.parametrize('within', ['batch', 'trajectory'])

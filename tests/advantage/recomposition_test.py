@@ -10,6 +10,8 @@ from agentrl import registry
 from agentrl.advantage import chain
 from tests import batches
 
+pytestmark = pytest.mark.usefixtures('float64')
+
 # Mixed, all solved, none solved; the last trajectory is alone. Half a score
 # does not solve a task.
 SOLVED = [1, 0, 1, 1, 0, *[1] * 5, *[0] * 5, 1]
@@ -18,12 +20,6 @@ STORY = batches.story(seed=4, groups=3, members=5)._replace(
 )
 # Nobody judged the second and the eighth.
 UNSCORED = (1, 7)
-
-
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
 
 
 def priority(length, share, unscored=()):

@@ -1,6 +1,5 @@
 """Sources, returns to go and moves to tokens, against plain loops."""
 
-import jax
 import numpy as np
 import pytest
 
@@ -9,13 +8,9 @@ from tests import batches, errors
 from tests.advantage import estimators
 from tests.batches import links
 
+pytestmark = pytest.mark.usefixtures('float64')
+
 STORY = batches.story(seed=6)
-
-
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
 
 
 def _run(*names, layout='packed', change=lambda batch: batch):
@@ -33,32 +28,40 @@ def _same(got, want):
   )
 
 
+def _early(i, k):
+  return sum(0.5**j * r for j, r in enumerate(STORY.reward[i]))
+
+
+# name -> (links, value of turn k of trajectory i)
 SOURCES = {
-  'turn_reward': lambda i, k: STORY.reward[i][k],
-  'episode_return': lambda i, k: sum(STORY.reward[i]),
-  'episode_outcome': lambda i, k: STORY.outcome[i],
-  'step_return': lambda i, k: estimators.to_go(STORY.reward[i], 0.95)[k],
-  'add_signal': lambda i, k: STORY.step[i][k],
+  'reward': (('turn_reward',), lambda i, k: STORY.reward[i][k]),
+  'return': (('episode_return',), lambda i, k: sum(STORY.reward[i])),
+  'early': ((('episode_return', {'gamma': 0.5}),), _early),
+  'outcome': (('episode_outcome',), lambda i, k: STORY.outcome[i]),
+  'step_return': (
+    ('step_return',),
+    lambda i, k: estimators.to_go(STORY.reward[i], 0.95)[k],
+  ),
+  'signal': (('add_signal',), lambda i, k: STORY.step[i][k]),
+  'signal_to_go': (
+    ('add_signal', ('return_to_go', {'gamma': 0.5})),
+    lambda i, k: estimators.to_go(STORY.step[i], 0.5)[k],
+  ),
+  'term': (
+    (('add_term', {'name': 'judge', 'coef': 2.0}),),
+    lambda i, k: 2 * STORY.step[i][k],
+  ),
+  'sum': (
+    ('episode_outcome', ('add_signal', {'coef': 0.5})),
+    lambda i, k: STORY.outcome[i] + 0.5 * STORY.step[i][k],
+  ),
 }
 
 
 @pytest.mark.parametrize('name', SOURCES)
 def test_sources(name):
-  _same(_run(name)[0], estimators.spread(STORY, SOURCES[name]))
-
-
-def test_an_episodes_return_may_prefer_an_early_end():
-  got, _ = _run(('episode_return', {'gamma': 0.5}))
-
-  def want(i, k):
-    return sum(0.5**j * r for j, r in enumerate(STORY.reward[i]))
-
-  _same(got, estimators.spread(STORY, want))
-
-
-def test_a_term_is_a_source():
-  got, _ = _run(('add_term', {'name': 'judge', 'coef': 2.0}))
-  _same(got, estimators.spread(STORY, lambda i, k: 2 * STORY.step[i][k]))
+  names, want = SOURCES[name]
+  _same(_run(*names)[0], estimators.spread(STORY, want))
 
 
 @pytest.mark.parametrize('most', [0.5, 100.0])
@@ -72,24 +75,6 @@ def test_a_bounded_sum_of_a_term_is_a_source(most):
   _same(got, estimators.spread(STORY, want))
   bounded = {want(i, 0) == most for i in range(len(STORY.step))}
   assert bounded == ({True, False} if most == 0.5 else {False})
-
-
-def test_sources_add_up():
-  got, _ = _run('episode_outcome', ('add_signal', {'coef': 0.5}))
-  want = estimators.spread(
-    STORY, lambda i, k: STORY.outcome[i] + 0.5 * STORY.step[i][k]
-  )
-  _same(got, want)
-
-
-def test_return_to_go_of_a_signal():
-  got, _ = _run('add_signal', ('return_to_go', {'gamma': 0.5}))
-  _same(
-    got,
-    estimators.spread(
-      STORY, lambda i, k: estimators.to_go(STORY.step[i], 0.5)[k]
-    ),
-  )
 
 
 def test_last_turn_and_last_token():
@@ -124,18 +109,6 @@ def test_at_last_token_of_every_turn():
 def test_to_tokens_changes_no_advantage():
   names = ('turn_reward', 'add_token_signal')
   _same(_run(*names, 'to_tokens')[0], _run(*names)[0])
-
-
-def test_return_to_go_of_tokens_and_rewards():
-  got, _ = _run(
-    'turn_reward', 'add_token_signal', ('return_to_go_tokens', {'gamma': 0.9})
-  )
-  want = []
-  for i, turns in enumerate(STORY.token['prm']):
-    x = np.concatenate(turns)
-    x[np.cumsum(STORY.size[i]) - 1] += STORY.reward[i]
-    want.append(estimators.cut(STORY, i, estimators.to_go(x, 0.9)))
-  _same(got, want)
 
 
 def test_kl_in_reward():

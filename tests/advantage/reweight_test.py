@@ -10,14 +10,10 @@ from agentrl.advantage import chain
 from agentrl.types import Span
 from tests import batches
 
+pytestmark = pytest.mark.usefixtures('float64')
+
 STORY = batches.story(4, groups=3, members=4)
 LAYOUTS = pytest.mark.parametrize('layout', batches.BY_DAY)
-
-
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
 
 
 def _lay(layout='packed', **change):
@@ -29,8 +25,7 @@ def _lay(layout='packed', **change):
 
 
 def _run(laid, *links):
-  out = batches.stream(batches.links(*links), laid.batch, laid.signals)
-  return out
+  return batches.stream(batches.links(*links), laid.batch, laid.signals)
 
 
 def _tokens(credit, laid):
@@ -49,34 +44,27 @@ def _spread(per_turn):
   )
 
 
+SPANS = {
+  'subgoal': (Span.SUBGOAL,),
+  'call': (Span.CALL, Span.ARGUMENT),
+  'argument': (Span.ARGUMENT,),
+}
+
+
 @LAYOUTS
-def test_on_span(layout):
+@pytest.mark.parametrize('name', SPANS)
+def test_on_span(name, layout):
+  """A call has its arguments."""
   laid = _lay(layout)
-  rows = laid.batch.rows
-  span = jnp.asarray(np.random.default_rng(0).integers(0, 6, rows.span.shape))
-  batch = laid.batch.replace(rows=rows.replace(span=span.astype(jnp.int8)))
-  laid = laid._replace(batch=batch)
-  credit, _ = _run(laid, 'turn_reward', ('on_span', {'name': 'subgoal'}))
-  here = batches.flat(batches.read(span == Span.SUBGOAL, STORY, laid))
-  want = np.where(here, _spread(STORY.reward), 0)
-  np.testing.assert_array_equal(_tokens(credit, laid), want)
-  assert 0 < here.sum() < here.size
-
-
-def test_on_a_call_with_its_arguments():
-  laid = _lay('history')
   rows = laid.batch.rows
   span = np.random.default_rng(0).choice(Span, rows.span.shape)
   batch = laid.batch.replace(rows=rows.replace(span=span.astype(np.int8)))
   laid = laid._replace(batch=batch)
-  for name, parts in {
-    'call': (Span.CALL, Span.ARGUMENT),
-    'argument': (Span.ARGUMENT,),
-  }.items():
-    credit, _ = _run(laid, 'turn_reward', ('on_span', {'name': name}))
-    here = batches.flat(batches.read(np.isin(span, parts), STORY, laid))
-    want = np.where(here, _spread(STORY.reward), 0)
-    np.testing.assert_array_equal(_tokens(credit, laid), want)
+  credit, _ = _run(laid, 'turn_reward', ('on_span', {'name': name}))
+  here = batches.flat(batches.read(np.isin(span, SPANS[name]), STORY, laid))
+  want = np.where(here, _spread(STORY.reward), 0)
+  np.testing.assert_array_equal(_tokens(credit, laid), want)
+  assert 0 < here.sum() < here.size
 
 
 def test_a_span_that_no_rollout_marks_is_refused():

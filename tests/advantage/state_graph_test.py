@@ -6,24 +6,18 @@ import jax
 import numpy as np
 import pytest
 
-from agentrl import registry
 from agentrl.advantage import chain
-from agentrl.configs import base, graph_return
+from agentrl.configs import base  # noqa: F401  registers every piece
 from tests import batches
-from tests.advantage import little_story
 from tests.batches import links
+
+pytestmark = pytest.mark.usefixtures('float64')
 
 STORY = batches.story(seed=7, groups=3, members=5, turns=6)
 GAMMA, SWEEPS = 0.9, 5
 LINK = ('graph_return', {'gamma': GAMMA, 'sweeps': SWEEPS})
 EPISODE = ('episode_return', 'center', 'scale')
 Z_STEP = (LINK, ('center', {'unit': 'turn'}), ('scale', {'unit': 'turn'}))
-
-
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
 
 
 def loops(s, gamma=GAMMA, sweeps=SWEEPS, out=(), node=None):
@@ -94,7 +88,7 @@ def test_is_the_equation_in_every_layout(layout):
 
 
 @pytest.mark.parametrize(
-  ('seed', 'gamma', 'sweeps'), [(0, 1.0, 0), (1, 1.0, 3), (2, 0.5, 16)]
+  ('seed', 'gamma', 'sweeps'), [(0, 1.0, 0), (2, 0.5, 16)]
 )
 def test_other_batches_discounts_and_sweeps(seed, gamma, sweeps):
   s = batches.story(seed=seed, groups=2, members=3, turns=6)
@@ -111,59 +105,6 @@ def test_on_a_mesh():
   args = laid.batch, laid.signals
   shape = laid.batch.rows.tokens.shape
   same(batches.on_a_mesh(f, args, shape), loops(STORY))
-
-
-def test_without_sweeps_the_baseline_is_the_mean_return_to_go():
-  """Two meet in state 7 with 1 and 0 to come: V = 1/2 at gamma 1."""
-  reward = [[0.0, 1.0], [0.0, 0.0]]
-  got = little_story.turn_credit(
-    reward,
-    reward,
-    ('graph_return', {'gamma': 1.0, 'sweeps': 0}),
-    state=[[1, 7], [2, 7]],
-  )
-  np.testing.assert_allclose(got, [[0.5 - 1, 0.5], [0.5 - 0, -0.5]])
-
-
-def test_outcomes_of_others_reach_back_through_a_shared_state():
-  """1 -> 7 was solved, 2 -> 7 was not: V(1) = V(2) = V(7) = 1/2.
-
-  The third came to 8 from 1, unsolved. V(1) = (V(7) + V(8)) / 2 = 1/4: going
-  to 7 was better than going to 8, whatever became of it.
-  """
-  reward = [[0.0, 1.0], [0.0, 0.0], [0.0, 0.0]]
-  got = little_story.turn_credit(
-    reward,
-    reward,
-    ('graph_return', {'gamma': 1.0}),
-    state=[[1, 7], [2, 7], [1, 8]],
-  )
-  np.testing.assert_allclose(
-    got, [[0.25, 0.5], [0.0, -0.5], [-0.25, 0.0]], atol=1e-12
-  )
-
-
-def test_many_sweeps_solve_the_equation_of_the_graph():
-  """V by sweeps is V by inverting I - gamma P of the cells."""
-  s = STORY
-  pairs = zip(s.group, s.state, strict=True)
-  cells = sorted({(g, x) for g, xs in pairs for x in xs})
-  n = len(cells)
-  p, r, count = np.zeros((n, n)), np.zeros(n), np.zeros(n)
-  for i, states in enumerate(s.state):
-    at = [cells.index((s.group[i], x)) for x in states]
-    for k, c in enumerate(at):
-      count[c] += 1
-      r[c] += s.reward[i][k]
-      if k + 1 < len(at):
-        p[c, at[k + 1]] += 1
-  v = np.linalg.solve(np.eye(n) - p / count[:, None], r / count)
-  link = 'graph_return', {'gamma': 1.0, 'sweeps': 400}
-  got, _ = credit_of(batches.lay(s), link)
-  for i, states in enumerate(s.state):
-    at = [v[cells.index((s.group[i], x))] for x in states] + [0.0]
-    want = np.array(s.reward[i]) + at[1:] - np.array(at[:-1])
-    np.testing.assert_allclose(got[i, : len(want)], want, atol=1e-9)
 
 
 def _alone(s):
@@ -224,9 +165,3 @@ def test_an_empty_batch_is_no_nan():
   batch = laid.batch.replace(turns=turns)
   turn, _ = credit_of(laid._replace(batch=batch), LINK)
   assert not turn.any()
-
-
-def test_the_config_fits_together():
-  c = graph_return.get_config('tiny')
-  registry.check(base.wiring(c))
-  assert c.hp.step.graph_return.gamma == 0.95

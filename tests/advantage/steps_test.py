@@ -6,12 +6,13 @@ import jax
 import numpy as np
 import pytest
 
-from agentrl.advantage import chain
 from agentrl.configs import base  # noqa: F401  registers every piece
 from tests import batches
-from tests.advantage import estimators, little_story
+from tests.advantage import estimators, little_story, published
 from tests.advantage import step_estimators as plain
-from tests.batches import links
+from tests.advantage.published import Method, single
+
+pytestmark = pytest.mark.usefixtures('float64')
 
 JUDGE = {'name': 'judge'}
 TURN = {'by': ('group', 'turn')}
@@ -25,76 +26,57 @@ LAM = {'gamma': 0.9, 'lam': 0.8}
 HISTORY = {'depth': 2, 'alpha': 0.7, 'first': 2.0}
 
 
-def _adca(*links):
-  return (
-    {'q': (LABEL, *links, 'center', POPULATION), 'o': OUTCOME},
+def _adca(want, *more):
+  return Method(
+    want,
+    {'q': (LABEL, *more, 'center', POPULATION), 'o': OUTCOME},
     {'q': 0.1},
     ('return_to_go',),
   )
 
 
-# name -> (streams, coefficients, finish, reference)
 # Of the trajectory FAILED one judgement failed.
 TRAJECTORY = {
-  'cm2': (
-    {
-      'a': (
-        ('add_term', JUDGE),
-        ('require_members', TURN | {'least': 3}),
-        ('center', TURN),
-      )
-    },
-    {},
-    (),
+  'cm2': single(
     lambda s: plain.cm2(s, 3),
+    ('add_term', JUDGE),
+    ('require_members', TURN | {'least': 3}),
+    ('center', TURN),
   ),
-  'ppr': (
-    {
-      'a': (
-        ('add_label', JUDGE),
-        'episode_outcome',
-        'add_constant',
-        ('gae_tokens', LAM),
-      )
-    },
-    {},
-    (),
+  'ppr': single(
     lambda s: plain.ppr(s, **LAM),
+    ('add_label', JUDGE),
+    'episode_outcome',
+    'add_constant',
+    ('gae_tokens', LAM),
   ),
-  'adca': (*_adca(), lambda s: plain.adca(s, plain.labels)),
-  'adca_allocation': (
-    *_adca('share_outcome'),
-    lambda s: plain.adca(s, plain.shares),
+  'adca': _adca(lambda s: plain.adca(s, plain.labels)),
+  'adca_allocation': _adca(
+    lambda s: plain.adca(s, plain.shares), 'share_outcome'
   ),
-  'mira': (
-    {
-      'a': (
-        ('add_term', JUDGE | {'coef': 0.5}),
-        ('new_best', {'gamma': 0.9}),
-        'turn_reward',
-        ('gae_turns', LAM),
-      )
-    },
-    {},
-    (),
+  'mira': single(
     lambda s: plain.mira(s, 0.5, **LAM),
+    ('add_term', JUDGE | {'coef': 0.5}),
+    ('new_best', {'gamma': 0.9}),
+    'turn_reward',
+    ('gae_turns', LAM),
   ),
 }
 # All of its turns failed.
 CELLS = {
-  'dr_mas': (
-    {'a': ('episode_return', ('center', AGENT), ('scale', AGENT))},
-    {},
-    (),
+  'dr_mas': single(
     lambda s: plain.dr_mas(s, _agent),
+    'episode_return',
+    ('center', AGENT),
+    ('scale', AGENT),
   ),
-  'hgpo': (
-    {'a': ('step_return', ('scale_history', HISTORY))},
-    {},
-    (),
+  'hgpo': single(
     lambda s: plain.hgpo(s, **HISTORY),
+    'step_return',
+    ('scale_history', HISTORY),
   ),
-  'infopo': (
+  'infopo': Method(
+    lambda s: plain.infopo(s, 0.3, 0.5),
     {
       'e': ('episode_return', 'center', 'scale'),
       'i': (
@@ -104,27 +86,24 @@ CELLS = {
       ),
     },
     {'i': 0.3},
-    (),
-    lambda s: plain.infopo(s, 0.3, 0.5),
   ),
-  'hgpo_mean': (
-    {'a': ('step_return', ('center_history', {'depth': 1}))},
-    {},
-    (),
+  'hgpo_mean': single(
     lambda s: plain.hgpo(s, 1, 1.0, 1.0, std=False),
+    'step_return',
+    ('center_history', {'depth': 1}),
   ),
-  'vpr': (
-    {'a': (*VERIFIED, ('drop_flat', STATE), ('center', STATE))},
-    {},
-    (('whiten_tokens', {'unit': 'turn', 'ddof': 0}),),
+  'vpr': single(
     lambda s: plain.vpr(s)[0],
+    *VERIFIED,
+    ('drop_flat', STATE),
+    ('center', STATE),
+    post=(('whiten_tokens', {'unit': 'turn', 'ddof': 0}),),
   ),
-  'vpr_turn': (
-    {'a': (*VERIFIED, ('standardize', {'least': 10}))},
-    {},
-    (),
+  'vpr_turn': single(  # second turns: just 10
     lambda s: plain.vpr_turn(s, 10),
-  ),  # second turns: just 10
+    *VERIFIED,
+    ('standardize', {'least': 10}),
+  ),
 }
 METHODS = TRAJECTORY | CELLS
 VARIANTS = ('moved', batches.EXPLICIT)
@@ -135,12 +114,6 @@ def _agent(i, k):
 
 
 STORY = little_story.equal_steps()
-
-
-@pytest.fixture(scope='module', autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
 
 
 def _lay(name):
@@ -161,20 +134,10 @@ def _failed(batch, turns):
   return batch.replace(turns=batch.turns.replace(scored=scored))
 
 
-def _credit(method, batch, signals):
-  streams, coef, finish, _ = method
-  bound = {k: links(*v) for k, v in streams.items()}
-  return chain.advantage(bound, coef, links(*finish), batch, signals)[0]
-
-
 @jax.jit
 def _all(one, whole, signals):
-  out = {}
-  for name, method in METHODS.items():
-    batch = one if name in TRAJECTORY else whole
-    credit = _credit(method, batch, signals)
-    out[name] = chain.token_advantage(credit, batch.rows), credit.weight
-  return out
+  found = published.credits(TRAJECTORY, one, signals)
+  return found | published.credits(CELLS, whole, signals)
 
 
 @functools.cache
@@ -191,10 +154,9 @@ def results(variant):
 @pytest.mark.parametrize('method', METHODS)
 def test_is_the_equation(method, variant):
   laid, found = results(variant)
-  x = batches.read(found[method][0], STORY, laid)
-  want = batches.flat(METHODS[method][3](STORY))
-  assert np.any(want != 0)
-  np.testing.assert_allclose(batches.flat(x), want, rtol=1e-9, atol=1e-12)
+  want = METHODS[method].want(STORY)
+  assert np.any(batches.flat(want) != 0)
+  published.check(found[method][0], want, STORY, laid)
 
 
 @pytest.mark.parametrize('variant', VARIANTS)
@@ -216,15 +178,3 @@ def test_golden_renorm():
     'add_constant',
   )
   np.testing.assert_allclose(got, [[0.2, 0.9], [-0.8, -0.1]], rtol=1e-12)
-
-
-def test_one_agent_makes_dr_mas_the_group():
-  steps = [[1.0, 0.0], [0.5], [0.0, 0.0, 0.0]]
-  link = {'by': ('group',), 'unit': 'turn'}
-  one = little_story.turn_credit(
-    steps, steps, 'episode_return', ('center', AGENT)
-  )
-  want = little_story.turn_credit(
-    steps, steps, 'episode_return', ('center', link)
-  )
-  np.testing.assert_array_equal(np.concatenate(one), np.concatenate(want))

@@ -8,16 +8,12 @@ from agentrl.advantage import chain
 from agentrl.advantage.task_value import task_value
 from tests import batches
 
+pytestmark = pytest.mark.usefixtures('float64')
+
 # Mixed in [0, 1] and beyond, all 1, all 0, and one alone; 7 was not scored.
 TOTAL = [0.2, 1.5, 0.0, -1.0, *[1.0] * 3, 5.0, *[0.0] * 4, 0.4, 0.4, 0.4, 0.5]
 GROUP = [*[0] * 4, *[1] * 4, *[2] * 4, *[3] * 4]
 OFF = 7
-
-
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
 
 
 def laid(layout):

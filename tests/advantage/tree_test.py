@@ -8,7 +8,10 @@ import pytest
 
 from agentrl.advantage import chain
 from tests import batches
+from tests.advantage import little_story
 from tests.batches import links
+
+pytestmark = pytest.mark.usefixtures('float64')
 
 # Nodes of each trajectory. Group 0 branches twice, group 1 once, the group 2
 # is alone, in group 3 all outcomes are equal, group 4 does not branch.
@@ -44,34 +47,17 @@ CASES = {
 VARIANTS = ('turn', batches.EXPLICIT)
 
 
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
-
-
 def _owner(i, k):
   return next(j for j, p in enumerate(PATHS) if PATHS[i][k] in p[k : k + 1])
 
 
-def _story():
-  """The paths as a story; tokens of a shared turn are as many everywhere."""
-  size = [[1 + n % 3 for n in path] for path in PATHS]
-  blank = [[np.zeros(n) for n in row] for row in size]
-  zero = [[0] * len(path) for path in PATHS]
-  return batches.Story(
-    group=GROUP,
-    reward=zero,
-    state=zero,
-    step=zero,
-    outcome=OUTCOME,
-    size=size,
-    answer=zero,
-    token=dict.fromkeys(batches.TOKEN_FIELDS, blank),
-  )
-
-
-STORY = _story()
+# Tokens of a shared turn are as many everywhere.
+STORY = little_story.make(
+  [[0] * len(path) for path in PATHS],
+  group=GROUP,
+  outcome=OUTCOME,
+  size=[[1 + n % 3 for n in path] for path in PATHS],
+)
 
 
 def _lay(layout):
@@ -166,14 +152,6 @@ def test_is_the_equation(name, variant):
   assert np.all(got[len(PATHS) :] == 0)
 
 
-def test_copies_of_a_turn_have_equal_credit():
-  for name in WANT:
-    got, seen = np.asarray(found('turn')[1][name][0]), {}
-    for i, path in enumerate(PATHS):
-      for k, node in enumerate(path):
-        assert seen.setdefault(node, got[i, k]) == got[i, k]
-
-
 @pytest.mark.parametrize('variant', VARIANTS)
 def test_soft_attribution_pulls_as_all_copies_together(variant):
   """w A of a shared turn is the sum of A over its leaves; hard: their mean."""
@@ -195,17 +173,6 @@ def test_soft_attribution_pulls_as_all_copies_together(variant):
           weight[here] * a[i, k], want * owned, atol=1e-12
         )
     assert shared > 4
-
-
-def test_a_tree_without_branches_is_plain_group_statistics():
-  """x − mean, and twice that at the first turn, which has no other parent."""
-  told = found('turn')[1]
-  a, plain = np.asarray(told['tree'][0]), np.asarray(told['leaves'][0])
-  for i in (12, 13, 14):
-    assert PATHS[i][0] >= 40
-    twice = np.array([2.0, 1, 1, 1])
-    np.testing.assert_allclose(a[i, :4], twice * plain[i, :4], atol=1e-12)
-    np.testing.assert_array_equal(told['hard'][0][i], plain[i])
 
 
 def test_unscored_trajectories_say_nothing():

@@ -11,6 +11,7 @@ import agentrl.curate  # noqa: F401  both register their pieces
 from agentrl import registry
 from agentrl.advantage import chain
 from tests import batches
+from tests.advantage.estimators import mates, total, zscore
 from tests.batches import links
 
 BIND = {
@@ -53,20 +54,6 @@ def _facts(name):
 
 
 FACTS = {name: _facts(name) for name in ('calls', 'faults', 'answers')}
-
-
-def mates(s, i):
-  return [j for j, g in enumerate(s.group) if g == s.group[i]]
-
-
-def total(s, i):
-  return sum(s.reward[i])
-
-
-def zscore(x, xs):
-  if len(xs) < 2 or max(xs) == min(xs):
-    return 0.0
-  return (x - np.mean(xs)) / (np.std(xs, ddof=1) + 1e-6)
 
 
 def _lay(padding=3):

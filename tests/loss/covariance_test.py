@@ -8,13 +8,9 @@ import pytest
 from agentrl.loss import covariance
 from tests.loss import changed_ratios
 
+pytestmark = pytest.mark.usefixtures('float64')
+
 KEY = 3
-
-
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
 
 
 def _covs(tokens):
@@ -90,15 +86,6 @@ def test_nobody_is_spared_where_no_covariance_is_near():
   _, cases = changed_ratios.compiled_cases('turn')
   for x, y in zip(cases['far'], cases['ppo'], strict=True):
     np.testing.assert_array_equal(x, y)
-
-
-def test_covariance_by_hand():
-  """Means over what weighs, of 4 and of -2: each token is less by both."""
-  a = jnp.array([[3.0, 5.0, 4.0], [99.0, 4.0, -7.0]])
-  logp = jnp.array([[-1.0, -3.5, -2.0], [99.0, -1.5, -7.0]])
-  weight = jnp.array([[0.5, 1.0, 2.0], [0.0, 1.0, 0.0]])
-  cov = covariance.covariance(a, logp, weight)
-  np.testing.assert_allclose(cov, [[-1, -1.5, 0], [0, 0, 0]], atol=1e-15)
 
 
 def test_covariance_is_not_differentiated():

@@ -1,6 +1,5 @@
 """DPPO's mask at points by hand: who went too far, and which way."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -8,11 +7,7 @@ import pytest
 import agentrl.loss  # noqa: F401  registers the losses
 from tests.loss import token_inputs
 
-
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
+pytestmark = pytest.mark.usefixtures('float64')
 
 
 @pytest.mark.parametrize(('name', 'threshold'), [('tv', 0.3), ('kl', 0.2)])

@@ -9,13 +9,9 @@ from agentrl.advantage import chain
 from agentrl.types import Outputs
 from tests import batches
 
+pytestmark = pytest.mark.usefixtures('float64')
+
 STORIES = [batches.story(seed=s) for s in (0, 1, 2)]
-
-
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
 
 
 def _banded():

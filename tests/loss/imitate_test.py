@@ -12,30 +12,32 @@ from agentrl.types import Outputs
 from tests import batches
 from tests.loss import ratio_inputs
 
-
-@pytest.fixture(scope='module', autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
+pytestmark = pytest.mark.usefixtures('float64')
 
 
-def _imitate(logp, batch, token):
-  credit = chain.zero(batch).replace(token=token)
-  inputs = Outputs(logp=logp), batch, credit, {}
-  return batches.loss('imitate', inputs, clip_high=0.3)
+def _case(seed=0, size=0.5):
+  """A batch, log-probs near its own, and advantages of sampled tokens."""
+  laid = batches.lay(batches.story(seed, groups=3, members=3), 'history')
+  batch = jax.tree.map(jnp.asarray, laid.batch)
+  r = np.random.default_rng(seed)
+  logp = batch.rows.logp + size * r.normal(size=batch.rows.logp.shape)
+  a = np.where(batch.rows.sampled, r.normal(size=logp.shape), 0)
+  return batch, logp, a
+
+
+def _loss(name, batch, logp, a, **hp):
+  credit = chain.zero(batch).replace(token=jnp.asarray(a))
+  return batches.loss(name, (Outputs(logp=logp), batch, credit, {}), **hp)
 
 
 def test_imitation_is_ppo_on_stored_log_probs_where_it_was_good():
-  laid = batches.lay(batches.story(0, groups=3, members=3), 'history')
-  batch = jax.tree.map(jnp.asarray, laid.batch)
-  shape = batch.rows.logp.shape
-  r = np.random.default_rng(0)
-  logp = jnp.asarray(batch.rows.logp + 0.5 * r.normal(size=shape))
-  a = np.where(batch.rows.sampled, r.normal(size=shape), 0)
-  value, weight, _ = _imitate(logp, batch, jnp.asarray(a))
-  grad = jax.grad(
-    lambda x: jnp.sum(jnp.prod(jnp.stack(_imitate(x, batch, a)[:2]), 0))
-  )(logp)
+  batch, logp, a = _case()
+
+  def total(logp):
+    value, weight, _ = _loss('imitate', batch, logp, a, clip_high=0.3)
+    return jnp.sum(value * weight), (value, weight)
+
+  grad, (value, weight) = jax.grad(total, has_aux=True)(logp)
   np.testing.assert_array_equal(
     weight, np.asarray(batch.rows.sampled) * (a > 0)
   )
@@ -52,14 +54,8 @@ def test_imitation_is_ppo_on_stored_log_probs_where_it_was_good():
 
 
 def test_stored_ppo_clips_either_side_and_whatever_the_sign():
-  laid = batches.lay(batches.story(2, groups=3, members=3), 'turn', padding=1)
-  batch = jax.tree.map(jnp.asarray, laid.batch)
-  r = np.random.default_rng(1)
-  logp = batch.rows.logp + 0.5 * r.normal(size=batch.rows.logp.shape)
-  a = np.where(batch.rows.sampled, r.normal(size=logp.shape), 0)
-  credit = chain.zero(batch).replace(token=jnp.asarray(a))
-  inputs = Outputs(logp=logp), batch, credit, {}
-  value, weight, _ = batches.loss('ppo_stored', inputs, clip_high=0.3)
+  batch, logp, a = _case(2)
+  value, weight, _ = _loss('ppo_stored', batch, logp, a, clip_high=0.3)
   np.testing.assert_array_equal(weight, batch.rows.weight)
   assert weight.any()
   for at in zip(*np.nonzero(np.asarray(weight)), strict=True):
@@ -69,16 +65,10 @@ def test_stored_ppo_clips_either_side_and_whatever_the_sign():
 
 
 def test_imitation_spares_a_few_tokens_of_large_covariance():
-  laid = batches.lay(batches.story(0, groups=3, members=3), 'history')
-  batch = jax.tree.map(jnp.asarray, laid.batch)
-  r = np.random.default_rng(0)
-  logp = jnp.asarray(2 * r.normal(size=batch.rows.logp.shape))
-  a = np.where(batch.rows.sampled, 2 * r.normal(size=logp.shape), 0)
-  credit = chain.zero(batch).replace(token=jnp.asarray(a))
-  inputs = Outputs(logp=logp), batch, credit, {}
-  plain, weight, _ = batches.loss('imitate', inputs)
+  batch, logp, a = _case(size=2.0)
+  plain, weight, _ = _loss('imitate', batch, logp, a)
   hp = dict(fraction=0.1, least=0.2, most=3.0)
-  value, same, told = batches.loss('imitate_clip_cov', inputs, **hp)
+  value, same, told = _loss('imitate_clip_cov', batch, logp, a, **hp)
   np.testing.assert_array_equal(weight, same)
   used = np.asarray(weight) > 0
   cov = (a - a[used].mean()) * (logp - np.asarray(logp)[used].mean())

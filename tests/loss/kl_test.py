@@ -7,11 +7,7 @@ import pytest
 
 from tests.loss import token_inputs
 
-
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
+pytestmark = pytest.mark.usefixtures('float64')
 
 
 def test_kl_estimators_at_a_hand_computed_point():

@@ -11,6 +11,8 @@ from agentrl.types import Batch
 from tests import batches
 from tests.loss import token_inputs
 
+pytestmark = pytest.mark.usefixtures('float64')
+
 LOSSES = (
   'entropy',
   'kl_k1',
@@ -23,12 +25,6 @@ LOSSES = (
   'value',
   'value_clipped',
 )
-
-
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
 
 
 def _by_hand(name, out, credit, signals, **hp):

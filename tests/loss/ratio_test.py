@@ -1,6 +1,5 @@
 """Losses on changed ratios, by hand and by differences."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -8,11 +7,7 @@ import pytest
 from agentrl.loss import ratio
 from tests.loss import changed_ratios
 
-
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
+pytestmark = pytest.mark.usefixtures('float64')
 
 
 @pytest.mark.parametrize('variant', changed_ratios.VARIANTS)

@@ -15,18 +15,14 @@ from agentrl import registry
 from tests import batches
 from tests.loss import ratio_inputs
 
+pytestmark = pytest.mark.usefixtures('float64')
+
 COUPLED = ('gmpo', 'gspo', 'gspo_token', 'nft_sequence', 'ppo_suffix')
 BY_TURN = ('gspo_turn', 'ipa')
 # That of the others is REINFORCE's.
 FIRST_STEP = sorted(
   {*ratio_inputs.CASES} - {'nft', 'nft_sequence', 'ppo_suffix'}
 )
-
-
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
 
 
 def _loss(name, inputs):

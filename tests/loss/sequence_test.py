@@ -1,6 +1,5 @@
 """Losses on the ratio of a sequence."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -8,24 +7,7 @@ import pytest
 from tests import batches
 from tests.loss import ratio_inputs
 
-
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
-
-
-def test_gspo_token_is_gspo_where_advantages_are_the_trajectory_s():
-  _, inputs = ratio_inputs.make_constant_inputs()
-  token = ratio_inputs.slope_of(
-    'gspo_token', inputs, **ratio_inputs.CASES['gspo']
-  )
-  np.testing.assert_allclose(
-    token,
-    ratio_inputs.slope_of('gspo', inputs, **ratio_inputs.CASES['gspo']),
-    atol=1e-12,
-  )
-  assert np.abs(token).max() > 0.1
+pytestmark = pytest.mark.usefixtures('float64')
 
 
 def test_last_turn_of_ppo_suffix_is_ppo_of_its_one_token():

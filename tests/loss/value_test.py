@@ -1,6 +1,5 @@
 """Regression of values: where it is clipped, and which head."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -8,11 +7,7 @@ import pytest
 from agentrl.signal import critic
 from tests.loss import token_inputs
 
-
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
+pytestmark = pytest.mark.usefixtures('float64')
 
 
 def test_value_clip_holds_where_it_went_too_far():

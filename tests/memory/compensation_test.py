@@ -14,14 +14,10 @@ from tests import batches, errors
 from tests.memory.sampled import B, back
 from tests.memory.sampled import batch as batch_of
 
+pytestmark = pytest.mark.usefixtures('float64')
+
 CAPACITY, N = 6, 4
 PUT_OFF = [[1, 4, 9], [0, 2, 3, 7], [5], [2, 6, 8]]
-
-
-@pytest.fixture(scope='module', autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
 
 
 @functools.cache

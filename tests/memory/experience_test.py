@@ -14,13 +14,9 @@ from tests import batches
 from tests.memory.sampled import B, back
 from tests.memory.sampled import batch as batch_of
 
+pytestmark = pytest.mark.usefixtures('float64')
+
 CAPACITY, AGE = 24, 1
-
-
-@pytest.fixture(scope='module', autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
 
 
 @functools.cache

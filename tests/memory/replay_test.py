@@ -15,13 +15,9 @@ from tests import batches, errors
 from tests.memory.sampled import STORIES, B, back
 from tests.memory.sampled import batch as batch_of
 
+pytestmark = pytest.mark.usefixtures('float64')
+
 CAPACITY, AGE, HISTORY = 6, 2, 6
-
-
-@pytest.fixture(scope='module', autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
 
 
 @functools.cache

@@ -10,14 +10,10 @@ from agentrl.memory import task_statistics
 from agentrl.types import Status
 from tests import batches
 
+pytestmark = pytest.mark.usefixtures('float64')
+
 N = 7
 HP = {'discount': 0.8, 'fast': 0.5, 'slow': 0.1}
-
-
-@pytest.fixture(scope='module', autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
 
 
 def batch(attempted):

@@ -10,11 +10,7 @@ from tests import errors
 from tests.memory.sampled import B
 from tests.memory.sampled import batch as batch_of
 
-
-@pytest.fixture(scope='module', autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
+pytestmark = pytest.mark.usefixtures('float64')
 
 
 @pytest.mark.parametrize('first', [0, 2, 4])

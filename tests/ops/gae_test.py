@@ -1,17 +1,12 @@
 """Generalised advantages against plain recursions in float64."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from agentrl import ops
 
-
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
+pytestmark = pytest.mark.usefixtures('float64')
 
 
 R = np.random.default_rng(0)

@@ -1,6 +1,5 @@
 """Moments of groups against NumPy's in float64."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -8,11 +7,7 @@ import pytest
 from agentrl import ops
 from tests import errors
 
-
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
+pytestmark = pytest.mark.usefixtures('float64')
 
 
 X = np.random.default_rng(0).normal(size=7)

@@ -7,11 +7,7 @@ import pytest
 
 from agentrl import ops
 
-
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
+pytestmark = pytest.mark.usefixtures('float64')
 
 
 P, Q = np.array([0.5, 0.3, 0.2]), np.array([0.4, 0.4, 0.2])

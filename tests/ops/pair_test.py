@@ -7,14 +7,10 @@ import pytest
 
 from agentrl import ops
 
+pytestmark = pytest.mark.usefixtures('float64')
+
 Q = np.array([0.3, -0.2, 0.5, 0.3])
 WEIGHT = np.array([[0, 1, 0, 1], [0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 0.0]])
-
-
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
 
 
 def test_pair_loss_and_accuracy():

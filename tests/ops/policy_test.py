@@ -7,11 +7,7 @@ import pytest
 
 from agentrl import ops
 
-
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
+pytestmark = pytest.mark.usefixtures('float64')
 
 
 R = np.random.default_rng(0)

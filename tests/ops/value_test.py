@@ -1,16 +1,11 @@
 """Clipped value regression in float64."""
 
-import jax
 import numpy as np
 import pytest
 
 from agentrl import ops
 
-
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
+pytestmark = pytest.mark.usefixtures('float64')
 
 
 def test_the_larger_of_two_errors():

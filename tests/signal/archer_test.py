@@ -11,6 +11,7 @@ from agentrl.signal import archer
 from agentrl.signal.base import Context
 from agentrl.types import Status
 from tests import batches
+from tests.advantage import little_story
 from tests.signal.implicit_prm_test import SHAPE, make_batch
 
 STORY = batches.story(seed=31, groups=2, members=3)
@@ -23,12 +24,6 @@ TARGETS = {
   )
   for pair in (archer.lower, archer.by_head)
 }
-
-
-@pytest.fixture
-def _float64():
-  with jax.enable_x64(True):
-    yield
 
 
 def _laid(layout='history', padding=0):
@@ -50,7 +45,7 @@ def _laid(layout='history', padding=0):
   return laid, laid.batch.replace(status=status), heads, said
 
 
-@pytest.mark.usefixtures('_float64')
+@pytest.mark.usefixtures('float64')
 @pytest.mark.parametrize('pair', TARGETS)
 @pytest.mark.parametrize('layout', batches.BY_DAY)
 def test_targets(layout, pair):
@@ -86,31 +81,18 @@ def test_targets(layout, pair):
     assert x.sum() == pytest.approx(1)
 
 
-@pytest.mark.usefixtures('_float64')
+@pytest.mark.usefixtures('float64')
 def test_golden_targets_of_two_turns():
   """Q' = (2, 1), (5, 7), V' = (3, 4), (6, 5); rewards 1, 10; gamma 0.5."""
-  s = batches.story(seed=1, groups=1, members=1, turns=2, longest=1)
-  s = s._replace(
-    size=[[1, 1]],
-    reward=[[1.0, 10.0]],
-    state=[[0, 1]],
-    answer=[[1, 1]],
-    token={name: [[np.zeros(1)] * 2] for name in batches.TOKEN_FIELDS},
-  )
-  s = s._replace(
-    token=s.token
-    | {
-      'value': [[np.array([2.0]), np.array([5.0])]],
-      'prm': [[np.array([1.0]), np.array([7.0])]],
-      'entropy': [[np.array([3.0]), np.array([6.0])]],
-      'logp': [[np.array([4.0]), np.array([5.0])]],
-    }
-  )
+  said = {'value': (2, 5), 'prm': (1, 7), 'entropy': (3, 6), 'logp': (4, 5)}
+  token = {
+    name: [[np.array([float(x)]) for x in pair]] for name, pair in said.items()
+  }
+  s = little_story.make([[1.0, 10.0]], **token)
   laid = batches.lay(s)
   status = np.full(laid.batch.outcome.shape, int(Status.SOLVED), np.int32)
   batch = laid.batch.replace(status=status)
-  names = ('value', 'prm', 'entropy', 'logp')
-  heads = np.stack([laid.tokens[name] for name in names], -1)
+  heads = np.stack([laid.tokens[name] for name in said], -1)
   want = {
     archer.lower: [[3.5, 10], [3.5, 10], [1, 5], [1, 5]],
     archer.by_head: [[4, 10], [3.5, 10], [2, 5], [1, 7]],
@@ -122,7 +104,7 @@ def test_golden_targets_of_two_turns():
       np.testing.assert_allclose(np.ravel(got), expected, rtol=1e-15)
 
 
-@pytest.mark.usefixtures('_float64')
+@pytest.mark.usefixtures('float64')
 @pytest.mark.parametrize('layout', batches.BY_DAY)
 def test_advantage(layout):
   _, batch, heads, (q1, q2, v1, v2) = _laid(layout, padding=2)
@@ -134,7 +116,7 @@ def test_advantage(layout):
   assert not a[~np.asarray(batch.turns.valid)].any()
 
 
-@pytest.mark.usefixtures('_float64')
+@pytest.mark.usefixtures('float64')
 def test_the_smaller_of_equal_heads_is_one_of_them():
   _, batch, heads, _ = _laid()
   heads = heads[..., [0, 0, 2, 2]]
@@ -143,7 +125,7 @@ def test_the_smaller_of_equal_heads_is_one_of_them():
   np.testing.assert_allclose(a, np.where(batch.turns.valid, q - v, 0))
 
 
-@pytest.mark.usefixtures('_float64')
+@pytest.mark.usefixtures('float64')
 def test_an_unscored_turn_is_not_regressed():
   _, batch, heads, _ = _laid()
   turns = batch.turns.replace(scored=np.zeros_like(batch.turns.scored))

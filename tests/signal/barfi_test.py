@@ -12,6 +12,7 @@ from agentrl.learner import update
 from agentrl.model import policy
 from agentrl.signal import barfi
 from agentrl.signal.base import Context
+from tests import errors
 from tests.signal.implicit_prm_test import SHAPE, make_batch
 
 MODULE = policy.module(SHAPE)
@@ -130,5 +131,5 @@ def test_attention_can_be_differentiated_forwards():
   c = barfi_config.get_config('tiny')
   registry.check(base.wiring(c), c)
   c.model.attention = 'flash'
-  with pytest.raises(ValueError, match=r"must be 'xla', .*got 'flash'"):
+  with errors.raises(ValueError, 'xla flash'):
     registry.check(base.wiring(c), c)

@@ -1,6 +1,5 @@
 """Confidence of a span: a mean in nats, whatever the length of the span."""
 
-import jax
 import numpy as np
 import pytest
 
@@ -15,11 +14,7 @@ from agentrl.types import Module, Span, TrainState
 from tests import batches
 from tests.advantage import one_token_turns
 
-
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
+pytestmark = pytest.mark.usefixtures('float64')
 
 
 @pytest.mark.parametrize('layout', batches.BY_DAY)

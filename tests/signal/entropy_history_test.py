@@ -12,15 +12,11 @@ from agentrl.signal.entropy_history import entropy_history
 from agentrl.types import Module
 from tests import batches
 
+pytestmark = pytest.mark.usefixtures('float64')
+
 STORIES = [batches.story(seed=s) for s in (0, 1, 2)]
 SIZE = 3  # turns of the history; the stories have up to 4
 CONTEXT = Context({'policy': Module({}, None)}, {}, 1)
-
-
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
 
 
 def _state():

@@ -8,15 +8,11 @@ import pytest
 from agentrl.signal import preference
 from tests.signal.implicit_prm_test import make_batch
 
+pytestmark = pytest.mark.usefixtures('float64')
+
 NAMES = ('detached', 'bon_outcome', 'bon_score')
 OUTCOME = np.array([1, 0, 0.3, 1, 1, 0])  # group 0: one success; 1: two
 GROUP = [0, 0, 0, 1, 1, 1]
-
-
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
 
 
 def _batch(outcome=OUTCOME):

@@ -17,13 +17,9 @@ from agentrl import ops
 from agentrl.lab.tabular import mdp, policy
 from agentrl.signal import preference, td_prm
 
+pytestmark = pytest.mark.usefixtures('float64')
+
 TURNS, STATES, ACTIONS, BETA = 3, 3, 3, 0.5
-
-
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
 
 
 def layered(seed, turns, states, actions, slip):
@@ -160,23 +156,6 @@ def test_away_from_the_policy_the_pairs_have_a_term_that_is_no_advantage():
   scale = BETA / 2 / CHANCE / (1 - CHANCE)
   np.testing.assert_allclose(got, scale * policy_gradient() + extra, atol=1e-12)
   assert np.abs(extra).max() > 0.01
-
-
-def test_least_squares_on_centred_counts_have_the_advantage():
-  """R − V(s_0) is Σ A and noise that no state or action foretells."""
-  n = VISITS.reshape(len(VISITS), *PI.shape)
-  centred = n - PI * n.sum(-1, keepdims=True)
-  x = np.concatenate(
-    [np.ones((len(n), 1)), centred.reshape(len(n), -1)], axis=1
-  )
-  root = np.sqrt(PATHS.chance)[:, None]
-  fit, *_ = np.linalg.lstsq(x * root, PATHS.won * root[:, 0], rcond=None)
-  r = fit[1:].reshape(PI.shape)
-  r -= (PI * r).sum(-1, keepdims=True)
-  seen = np.einsum('i,ixa->x', PATHS.chance, VISITS) > 1e-9
-  assert seen.sum() > TURNS
-  np.testing.assert_allclose(r[seen], exact_advantage()[seen], atol=1e-12)
-  assert fit[0] == pytest.approx(CHANCE, abs=1e-12)
 
 
 # ---- temporal differences: a batch in which every trajectory has its share

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from agentrl import optimizer, registry
-from agentrl.advantage import chain
 from agentrl.learner import update
 from agentrl.model import policy, value
 from agentrl.signal import progress
@@ -17,12 +16,6 @@ from tests.signal.implicit_prm_test import SHAPE, make_batch
 STORY = batches.story(seed=41, groups=2, members=3)
 
 
-@pytest.fixture
-def _float64():
-  with jax.enable_x64(True):
-    yield
-
-
 def _by_hand(s):
   """Contributions [trajectory][turn], the loss, d loss / d c of each."""
   c = [[x[-1] for x in turns] for turns in s.token['value']]
@@ -31,7 +24,7 @@ def _by_hand(s):
   return c, sum(x * x for x in gap) / n, [2 * x / n for x in gap]
 
 
-@pytest.mark.usefixtures('_float64')
+@pytest.mark.usefixtures('float64')
 @pytest.mark.parametrize('layout', batches.BY_DAY)
 def test_loss_and_gradient(layout):
   laid = batches.lay(STORY, layout, padding=2)
@@ -54,28 +47,6 @@ def test_loss_and_gradient(layout):
       want = np.where(np.arange(len(x)) == len(x) - 1, slope[i], 0)
       np.testing.assert_allclose(x, want, atol=1e-12)
   assert not np.asarray(grad)[~laid.batch.rows.sampled].any()
-
-
-@pytest.mark.usefixtures('_float64')
-def test_reward_of_a_turn():
-  """alpha c + beta (1 - invalid) on turns that happened, and nowhere else."""
-  laid = batches.lay(STORY, padding=1)
-  invalid = (
-    np.arange(laid.batch.turns.valid.size).reshape(laid.batch.turns.valid.shape)
-    % 2
-  )
-  turns = laid.batch.turns.replace(terms={'invalid': invalid})
-  names = [
-    ('add_signal', {'name': 'implicit_prm.step', 'coef': 2.0}),
-    ('add_constant', {'value': 0.3}),
-    ('add_term', {'name': 'invalid', 'coef': -0.3}),
-  ]
-  credit, _ = chain.stream(
-    batches.links(*names), laid.batch.replace(turns=turns), laid.signals
-  )
-  c = laid.signals['implicit_prm.step']
-  want = np.where(turns.valid, 2 * c + 0.3 * (1 - invalid), 0)
-  np.testing.assert_allclose(credit.turn, want)
 
 
 def test_it_learns_to_add_up_to_the_outcome():

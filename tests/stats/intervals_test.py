@@ -138,11 +138,6 @@ def test_bootstrap_resamples_whole_rows():
   assert gap == (0.0, 0.0)
 
 
-def test_higher_level_is_wider():
-  wide, narrow = (intervals.wilson(5, 20, v) for v in (0.99, 0.9))
-  assert wide[0] < narrow[0] < narrow[1] < wide[1]
-
-
 @pytest.mark.parametrize(
   ('call', 'told'),
   [

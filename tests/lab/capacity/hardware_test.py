@@ -25,12 +25,11 @@ def test_a_name_says_chip_and_devices(name, kind, devices):
 
 
 @pytest.mark.parametrize(
-  'name', ['v5e', 'v9-8', '8xV100', '0xH100', 'v4-1', '']
+  'name', ['v5e', 'H100', 'v9-8', '8xV100', '8xv5e', '0xH100', 'v4-1', '']
 )
 def test_what_is_unknown_is_named_with_the_choices(name):
-  with errors.raises(ValueError, 'KIND-COUNT') as e:
+  with errors.raises(ValueError, f'{name} KIND-COUNT'):
     hardware.parse(name)
-  assert repr(name) in str(e.value)
 
 
 def test_rates_are_of_one_order():
@@ -40,16 +39,6 @@ def test_rates_are_of_one_order():
     assert 1e14 < chip.flops < 1e16
     assert 1e11 < chip.bandwidth < 1e13
     assert chip.links < chip.bandwidth
-
-
-def test_topologies():
-  v5e, v5p, gpus = (hardware.parse(x) for x in ('v5e-16', 'v5p-16', '8xH100'))
-  assert (v5e.devices, v5e.chip.memory) == (16, 16e9)
-  assert v5p.devices == 8  # its names count cores
-  assert (gpus.devices, gpus.chip) == (8, hardware.GPUS['H100'])
-  for wrong in ('v5e', '8xv5e', 'H100', '0xH100', 'v4-1', 'v9-8'):
-    with errors.raises(ValueError, f'{wrong} KIND'):
-      hardware.parse(wrong)
 
 
 @pytest.mark.parametrize(

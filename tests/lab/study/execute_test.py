@@ -19,24 +19,11 @@ from tests.lab.study import made_up_study
 @pytest.mark.parametrize('method', ['dapo', 'grpo_roc'])
 def test_what_a_study_sets_is_what_is_trained_on(method, tmp_path):
   """And the method's own oversampling multiplies it."""
-  s = spec.Study(
-    name='a',
-    title='',
-    question='',
-    by='train',
-    claims=(),
-    threshold='a',
-    reference='a',
-    env_steps=1,
-    tokens=1,
-    grid=(1.0, 2.0),
-    rate=1.0,
-    arms=(spec.Arm('a', 'A', f'configs/{method}.py:tiny'),),
-    envs={'e': spec.Env('E', {})},
-    warm='configs/grpo.py',
+  s = made_up_study.make_study(
+    arms=(Arm('a', 'A', f'configs/{method}.py:tiny'),),
     changes={'rollout.batch': 16, 'rollout.group_size': 2},
   )
-  ask = execute.RunRequest('e', 'a', 1.0, 0)
+  ask = execute.RunRequest('lake', 'a', 1.0, 0)
   c = execute._run(s, s.arms[0], str(tmp_path), ask).config
   assert (c.rollout.batch, c.rollout.group_size) == (16, 2)
   assert collect_lib.num_attempts(base.wiring(c), 16) == 32

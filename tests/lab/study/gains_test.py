@@ -7,7 +7,6 @@ import pytest
 from scipy import stats
 
 from agentrl.lab.study import gains
-from agentrl.stats import paired
 from tests import errors
 
 BEFORE, AFTER = (0.5, 0.6, 0.55), (0.7, 0.75, 0.72)
@@ -88,21 +87,3 @@ def test_what_cannot_be_compared_is_refused(tmp_path, sweep):
     gains.runs_in(str(tmp_path / 'nothing'))
   with errors.raises(ValueError, '2'):
     gains.gain([f'{sweep}/seed=0'], 'eval/success')
-
-
-@pytest.mark.parametrize('shift', [0.0, 0.02, -0.02])
-def test_equivalence_is_the_interval_of_twice_the_level(shift):
-  rng = np.random.default_rng(0)
-  b = rng.normal(size=6)
-  a = b + shift + rng.normal(size=6) * 0.01
-  p = paired.equivalence(a, b, 0.03).p
-  alpha = 0.05
-  x = paired.compare(a, b, 1 - 2 * alpha)
-  assert (p < alpha) == (x.low > -0.03 and x.high < 0.03)
-
-
-def test_equal_differences_have_no_spread():
-  assert paired.equivalence([1.0, 2.0], [0.75, 1.75], 0.5) == (0, 0)
-  assert paired.equivalence([1.0, 2.0], [0.5, 1.5], 0.5) == (0, 1)
-  with errors.raises(ValueError, 'margin 0'):
-    paired.equivalence([1.0, 2.0], [0.5, 1.5], 0)

@@ -12,30 +12,23 @@ import pytest
 
 from agentrl.env import splits
 from agentrl.lab.study import panel
-from agentrl.lab.study.spec import Arm, Claim, Env, Study
+from agentrl.lab.study.spec import Arm, Env, Study
 from agentrl.lab.tabular import mdp, train
 from tests import errors
+from tests.lab.study import made_up_study
 
 
 def tables(**changes) -> Study:
   world = {'world': 'key_door', 'iterations': 2, 'settings': {'size': 3}}
   fields = {
-    'name': 's',
-    'title': 's',
-    'question': 's',
     'by': 'tabular',
     'arms': (Arm('a', 'A', 'configs/grpo.py'),),
     'envs': {'door': Env('door', world)},
-    'claims': (Claim('x', 'a', 'a', 'area', 1.0),),
-    'env_steps': 10,
-    'tokens': 10,
-    'threshold': 'a',
-    'reference': 'a',
     'grid': (0.1, 0.2),
     'rate': 0.1,
     'pairs': 5,
   }
-  return Study(**{**fields, **changes})
+  return made_up_study.make_study(**{**fields, **changes})
 
 
 def test_of_tables_a_seed_has_the_key_of_what_is_played():

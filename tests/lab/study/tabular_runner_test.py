@@ -11,9 +11,10 @@ import pytest
 
 from agentrl.lab.study import tabular_runner
 from agentrl.lab.study.execute import RunRequest
-from agentrl.lab.study.spec import Arm, Claim, Env, Study
+from agentrl.lab.study.spec import Arm, Env
 from agentrl.lab.tabular import train
 from tests.integration.timeless import report
+from tests.lab.study import made_up_study
 
 STUDY = """
 from agentrl.lab.study.spec import Arm, Claim, Env, Study
@@ -34,9 +35,6 @@ def get_study():
 
 def study(**changes):
   fields = {
-    'name': 's',
-    'title': 's',
-    'question': 's',
     'by': 'tabular',
     'arms': (
       Arm('a', 'A', 'configs/grpo.py'),
@@ -49,15 +47,10 @@ def study(**changes):
       ),
     ),
     'envs': {'one': Env('one', {'world': 'bifurcation', 'iterations': 7})},
-    'claims': (Claim('x', 'a', 'b', 'area', 1.0),),
-    'env_steps': 10,
-    'tokens': 10,
-    'threshold': 'a',
-    'reference': 'a',
     'grid': (0.1, 0.2),
     'rate': 0.1,
   }
-  return Study(**{**fields, **changes})
+  return made_up_study.make_study(**{**fields, **changes})
 
 
 def test_an_arm_is_one_program_and_what_it_told_is_kept(tmp_path, monkeypatch):

@@ -95,28 +95,30 @@ def test_one_measurement_is_a_line_and_no_picture(runs):
   assert 'rollout/once' not in Reader(both).captions
 
 
-@pytest.mark.parametrize(('lost', 'left'), [(-1, [0, 1, 2]), (1, [2, 3])])
-def test_an_evaluation_without_a_score_has_no_interval(runs, lost, left):
+NOTHING = {'eval/success': float('nan'), 'eval/ci_low': 0, 'eval/ci_high': 1}
+
+
+@pytest.mark.parametrize(
+  ('place', 'gone', 'more', 'left'),
+  [
+    (-1, '', NOTHING, [0, 1, 2]),
+    (1, '', NOTHING, [2, 3]),
+    (-1, 'eval/success', {}, [0, 1, 2]),
+    (-1, 'eval/ci_low', {}, [0, 1, 2]),
+  ],
+)
+def test_an_evaluation_without_a_score_has_no_interval(
+  runs, place, gone, more, left
+):
   """Of no episode the interval is [0, 1], which is not drawn."""
   places = [i for i, r in enumerate(runs[0].rows) if r['phase'] == 'eval'][:4]
   rows = list(runs[0].rows[: places[-1] + 1])
-  run = runs[0]._replace(rows=rows)
-  (whole,) = page._band(run, 'step')
-  nothing = {'eval/success': float('nan'), 'eval/ci_low': 0, 'eval/ci_high': 1}
-  rows[places[lost]] = rows[places[lost]] | nothing
-  (band,) = page._band(run, 'step')
-  np.testing.assert_array_equal(band, whole[left])
-
-
-@pytest.mark.parametrize('name', ['eval/success', 'eval/ci_low'])
-def test_an_evaluation_that_lacks_a_number_has_no_interval(runs, name):
-  places = [i for i, r in enumerate(runs[0].rows) if r['phase'] == 'eval'][:4]
-  rows = list(runs[0].rows[: places[-1] + 1])
   (whole,) = page._band(runs[0]._replace(rows=rows), 'step')
-  last = rows[places[-1]]
-  rows[places[-1]] = {k: x for k, x in last.items() if k != name}
+  row = rows[places[place]]
+  changed = {k: x for k, x in row.items() if k != gone} | more
+  rows[places[place]] = changed
   (band,) = page._band(runs[0]._replace(rows=rows), 'step')
-  np.testing.assert_array_equal(band, whole[:-1])
+  np.testing.assert_array_equal(band, whole[left])
 
 
 def test_seeds_of_one_config_are_a_mean(runs):

@@ -1,12 +1,9 @@
 """The viewer in a real browser, used as a person uses it."""
 
-import threading
-
 import pytest
 
 from agentrl.log import trajectories
 from agentrl.report.trajectories import page as trajectories_page
-from agentrl.report.trajectories import server as trajectories_server
 from tests.report import chromium, made_up_log
 
 pytestmark = pytest.mark.slow
@@ -24,23 +21,6 @@ SHADES = """[...document.querySelectorAll('.said button')].map(
 
 
 @pytest.fixture(scope='module')
-def folder(tmp_path_factory):
-  path = tmp_path_factory.mktemp('log') / 'sokoban'
-  made_up_log.write(path)
-  return path
-
-
-@pytest.fixture(scope='module')
-def server(folder):
-  with trajectories_server.Server(
-    trajectories.Log(folder), 'sokoban'
-  ) as server:
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server
-    server.shutdown()
-
-
-@pytest.fixture(scope='module')
 def browser():
   with chromium.browser() as browser:
     yield browser
@@ -54,7 +34,7 @@ def page(request, browser, server, folder, tmp_path):
   if request.param == 'file':
     out = tmp_path / 'some.html'
     trajectories_page.save(
-      trajectories.Log(folder), 'sokoban', str(out), {}, 99
+      trajectories.Log(folder), '<b>run</b>', str(out), {}, 99
     )
     url = f'file://{out}'
   browser.said.clear()
@@ -155,7 +135,7 @@ def test_side_by_side(page):
 def test_hostile_text_is_text(page):
   page.js("location.hash = '#one/4'")
   page.wait("document.querySelectorAll('.turn').length === 1")
-  assert 'sokoban' in page.js('document.title')
+  assert '<b>run</b>' in page.js('document.title')
   shown = page.js("document.querySelector('.read').innerText")
   for part in (
     '<script>document.title',

@@ -14,13 +14,6 @@ from tests import errors
 from tests.report import made_up_log
 
 
-@pytest.fixture(scope='module')
-def folder(tmp_path_factory):
-  path = tmp_path_factory.mktemp('run')
-  made_up_log.write(path)
-  return path
-
-
 @pytest.mark.parametrize(
   ('words', 'found'),
   [

@@ -7,7 +7,6 @@ import json
 import re
 import socket
 import struct
-import threading
 import time
 
 import pytest
@@ -16,26 +15,8 @@ from agentrl.log import trajectories
 from agentrl.report.trajectories import page as trajectories_page
 from agentrl.report.trajectories import server as trajectories_server
 from tests import errors
-from tests.report import made_up_log
 
 SCRIPTS = re.compile(r'<(script|style)>(.*?)</\1>', re.DOTALL)
-
-
-@pytest.fixture(scope='module')
-def folder(tmp_path_factory):
-  path = tmp_path_factory.mktemp('run')
-  made_up_log.write(path)
-  return path
-
-
-@pytest.fixture(scope='module')
-def server(folder):
-  with trajectories_server.Server(
-    trajectories.Log(folder), '<b>run</b>'
-  ) as server:
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server
-    server.shutdown()
 
 
 def get(server, path, *, method='GET', host=None):
@@ -149,13 +130,9 @@ def refused(s: socket.socket, data: bytes) -> bool:
 
 
 @pytest.fixture
-def impatient(folder):
-  with trajectories_server.Server(
-    trajectories.Log(folder), 'run', seconds=0.3
-  ) as server:
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+def impatient(serve):
+  with serve(seconds=0.3) as server:
     yield server
-    server.shutdown()
 
 
 def test_a_slow_client_is_hung_up_on(impatient):
