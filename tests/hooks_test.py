@@ -1,5 +1,6 @@
 """Each hook alone."""
 
+import contextlib
 import logging
 import types
 
@@ -111,19 +112,6 @@ def test_an_evaluation_in_which_nothing_was_played_has_no_row(step, caplog):
   assert not rows
 
 
-def test_a_run_in_which_nothing_is_played_ends_with_its_state_saved():
-  saving, steps = checkpoint()
-
-  def loop():
-    with hooks.StopOnSignal(lambda: None, saving, last=9) as hook:
-      call(hook, 4)
-      raise hooks.NothingPlayedError('none of 8 episodes, since x')
-
-  with errors.raises(hooks.NothingPlayedError, '8 4'):
-    loop()
-  assert steps == [4]
-
-
 def test_a_checkpoint_is_written_once_for_a_step():
   hook, steps = checkpoint(every=4, last=9, saved=2)
   for step in range(3, 10):
@@ -158,44 +146,38 @@ def test_one_of_several_seeds_is_enough_to_stop():
     call(hook, 1)
 
 
-def test_a_signal_stops_between_steps_with_the_state_saved():
-  saving, steps = checkpoint()
-  asked = []
-
-  def check():
-    if asked:
-      raise Stopped('SIGTERM')
-
-  def loop():
-    with hooks.StopOnSignal(check, saving, last=9) as hook:
-      call(hook, 2)
-      asked.append(1)
-      call(hook, 3)
-
-  with errors.raises(Stopped, 'SIGTERM 3'):
-    loop()
-  assert steps == [3]
-
-
-def test_a_signal_while_collecting_saves_the_step_before():
-  saving, steps = checkpoint()
-
-  def loop():
-    with hooks.StopOnSignal(lambda: None, saving, last=9) as hook:
-      call(hook, 4)
-      raise Stopped('SIGINT')
-
-  with errors.raises(Stopped, '4'):
-    loop()
-  assert steps == [4]
-
-
-def test_a_signal_after_the_last_step_is_too_late():
+def test_a_signal_stops_after_a_step_but_the_last():
   def check():
     raise Stopped('SIGTERM')
 
-  with hooks.StopOnSignal(check, checkpoint()[0], last=9) as hook:
-    call(hook, 9)
+  for step, saved in (3, [3]), (9, []):
+    saving, steps = checkpoint()
+    with (
+      errors.raises(Stopped, 'SIGTERM 3')
+      if saved
+      else contextlib.nullcontext(),
+      hooks.StopOnSignal(check, saving, last=9) as hook,
+    ):
+      call(hook, step)
+    assert steps == saved
+
+
+@pytest.mark.parametrize(
+  ('error', 'told'),
+  [
+    (Stopped('SIGINT'), 'SIGINT 4'),
+    (hooks.NothingPlayedError('none of 8 episodes'), '8 4'),
+  ],
+)
+def test_what_cuts_a_step_saves_the_one_before(error, told):
+  saving, steps = checkpoint()
+  with (
+    errors.raises(type(error), told),
+    hooks.StopOnSignal(lambda: None, saving, last=9) as hook,
+  ):
+    call(hook, 4)
+    raise error
+  assert steps == [4]
 
 
 def test_a_program_is_compiled_once_and_computed_after_that():

@@ -79,14 +79,17 @@ def test_warms_up_linearly():
     params = new
 
 
-@pytest.mark.parametrize('bad', [np.nan, np.inf, -np.inf])
-def test_a_gradient_that_is_not_finite_is_skipped(bad):
-  rule = OptimizerConfig(lr=0.1)
-  params = tree(0)
-  good = tree(1)
-  params, opt, told = optimizer.step(
-    rule, good, optimizer.init(rule, params), params
-  )
+@pytest.mark.parametrize(
+  ('name', 'bad'),
+  [
+    *(('adam', x) for x in (np.nan, np.inf, -np.inf)),
+    *((x, np.nan) for x in ('adafactor', 'optax:muon')),
+  ],
+)
+def test_a_gradient_that_is_not_finite_is_skipped(name, bad):
+  rule, params, good = OptimizerConfig(name, lr=0.1), tree(0), tree(1)
+  opt = optimizer.init(rule, params)
+  params, opt, told = optimizer.step(rule, good, opt, params)
   assert [float(x) for x in told['nonfinite_skips']] == [0.0, 1.0]
   assert float(told['grad_norm'][0]) == pytest.approx(
     float(optax.tree.norm(good)), rel=1e-6
@@ -99,16 +102,6 @@ def test_a_gradient_that_is_not_finite_is_skipped(bad):
   jax.tree.map(np.testing.assert_array_equal, opt_after, opt)
   assert [float(x) for x in told['nonfinite_skips']] == [1.0, 1.0]
   assert [float(x) for x in told['grad_norm']] == [0.0, 0.0]
-
-
-def test_learns_on_after_a_skipped_one():
-  """As if the bad gradient had never been."""
-  rule, params = OptimizerConfig(lr=0.1), tree(0)
-  opt = optimizer.init(rule, params)
-  bad = jax.tree.map(lambda x: x * np.nan, tree(1))
-  params, opt, _ = optimizer.step(rule, bad, opt, params)
-  params, opt, _ = optimizer.step(rule, tree(10), opt, params)
-  close(params, run(rule, 1))
 
 
 def wide(seed: int):
@@ -137,10 +130,6 @@ def test_adafactor_is_that_of_optax():
     update, state = want.update(wide(1 + i), state, theirs)
     theirs = optax.apply_updates(theirs, update)
   close(params, theirs)
-  bad = jax.tree.map(lambda x: x * jnp.nan, wide(9))
-  after, kept, told = optimizer.step(rule, bad, opt, params)
-  assert float(told['nonfinite_skips'][0]) == 1
-  jax.tree.map(np.testing.assert_array_equal, (after, kept), (params, opt))
 
 
 @pytest.mark.parametrize('explicit', [True, False])
@@ -297,15 +286,6 @@ def test_an_optimizer_of_optax_is_that_of_optax(text, make):
     run(OptimizerConfig(text, lr=0.1, warmup=3, max_grad_norm=1e9), 5),
     reference(want, 5),
   )
-
-
-def test_a_gradient_that_is_not_finite_leaves_optax_as_it_was():
-  rule, params = OptimizerConfig('optax:muon', lr=0.1), tree(0)
-  opt = optimizer.init(rule, params)
-  params, opt, _ = optimizer.step(rule, tree(1), opt, params)
-  bad = jax.tree.map(lambda x: x * np.nan, tree(2))
-  after = optimizer.step(rule, bad, opt, params)
-  jax.tree.map(np.testing.assert_array_equal, after[:2], (params, opt))
 
 
 @pytest.mark.parametrize('explicit', [True, False])

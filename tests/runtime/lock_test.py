@@ -328,6 +328,13 @@ def test_a_lock_in_a_bucket_is_renewed_and_given_back(bucket):  # noqa: F811
     first, end = place.read_bytes(), time.monotonic() + 20
     while place.read_bytes() == first:
       assert time.monotonic() < end
+    with pytest.raises(TakenError):
+      Lock(folder, beat=BEAT, stale=1).__enter__()
     lock.check()
   with Lock(folder, beat=NEVER) as lock:  # free at once
-    lock.check()
+    (place,) = folder.iterdir()
+    first, *rest = place.read_bytes().splitlines(keepends=True)
+    elsewhere = json.loads(first) | {'machine': 'elsewhere'}
+    storage.write(place, b'\n'.join([json.dumps(elsewhere).encode(), *rest]))
+    with Lock(folder, beat=BEAT, stale=0.2), pytest.raises(LostError):
+      lock.check()
