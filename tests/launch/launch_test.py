@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from agentrl.log import metrics
+from tests import errors
 
 ROOT = pathlib.Path(__file__).parents[2]
 SCRIPTS = sorted((ROOT / 'launch').glob('*.sh'))
@@ -32,13 +33,8 @@ FLAGS = {
   'hosts': ['--hosts=ann@a.x,b', '--port=999', '--dir=/a dir', '--python=py'],
   'tpu': ['--name=pod', '--zone=z1', '--source=https://host/x.git'],
   'gke': [
-    '--name=pod',
-    '--cluster=c1',
-    '--project=p1',
-    '--zone=z1',
-    '--type=v5litepod-16',
-    '--slices=2',
-    '--storage=s1',
+    *('--name=pod', '--cluster=c1', '--project=p1', '--zone=z1'),
+    *('--type=v5litepod-16', '--slices=2', '--storage=s1'),
   ],
   'slurm': ['--name=pod', '--nodes=2', '--time=1:00:00', '--partition=fast'],
   'sky': ['--name=pod', '--gpus=H100:8', '--bucket=gs://b'],
@@ -94,6 +90,10 @@ class Stage:
     os.close(ours)
     os.close(theirs)
     return done
+
+  def start(self, *words: str, told=(), **how) -> subprocess.Popen:
+    env = self.environ(told)
+    return subprocess.Popen(words, cwd=self.folder, env=env, **how)
 
   def launch(self, name: str, *flags: str, words=WORDS):
     script = f'launch/{name}.sh'
@@ -207,16 +207,8 @@ def test_tpu_workers(stage):
     stage.ran(), key=lambda x: 'set -e' not in x[0][-1]
   )
   for words in (setup, train):
-    assert words[:-1] == [
-      'gcloud',
-      'compute',
-      'tpus',
-      'tpu-vm',
-      'ssh',
-      'pod',
-      '--zone=z1',
-      '--worker=all',
-    ]
+    command = 'gcloud compute tpus tpu-vm ssh pod --zone=z1 --worker=all'
+    assert words[:-1] == command.split()
   assert 'git clone https://host/x.git agentrl' in setup[-1]
   (stage.folder / 'agentrl').symlink_to(stage.folder)
   stage.fake(
@@ -235,15 +227,9 @@ def test_gke_pods(stage):
   stage.launch('gke', f'--env={ENV}')
   ((words, _),) = stage.ran()
   assert words[:4] == ['xpk', 'workload', 'create', '--workload=pod']
-  for given in (
-    '--cluster=c1',
-    '--project=p1',
-    '--zone=z1',
-    '--storage=s1',
-    '--tpu-type=v5litepod-16',
-    '--num-slices=2',
-  ):
-    assert given in words
+  given = '--cluster=c1 --project=p1 --zone=z1 --storage=s1'
+  given += ' --tpu-type=v5litepod-16 --num-slices=2'
+  assert {*given.split()} <= {*words}
   stage.fake('pip')
   stage.fake('python3')
   told = {
@@ -260,19 +246,10 @@ def test_gke_pods(stage):
 def test_slurm_tasks(stage):
   stage.launch('slurm', f'--env={ENV}')
   ((words, _),) = stage.ran()
-  for given in (
-    '--job-name=pod',
-    '--nodes=2',
-    '--ntasks-per-node=1',
-    '--time=1:00:00',
-    '--partition=fast',
-    '--requeue',
-    '--dependency=singleton',
-    '--signal=TERM@180',
-    '--open-mode=append',
-    '--output=logs/pod.log',
-  ):
-    assert given in words
+  given = '--job-name=pod --nodes=2 --ntasks-per-node=1 --time=1:00:00'
+  given += ' --partition=fast --requeue --dependency=singleton'
+  given += ' --signal=TERM@180 --open-mode=append --output=logs/pod.log'
+  assert {*given.split()} <= {*words}
   assert (stage.folder / 'logs').is_dir()
   stage.fake('srun', "os.execvp('env', sys.argv[sys.argv.index('env'):])")
   stage.fake('scontrol', "print('n07\\nn08')")
@@ -291,17 +268,14 @@ def test_skypilot_nodes(stage):
   ((words, _),) = stage.ran()
   assert words[:4] == ['sky', 'jobs', 'launch', '--yes']
   assert words[-1] == 'launch/sky.yaml'
-  assert {'--name=pod', '--gpus=H100:8', '--use-spot', 'BUCKET=gs://b'} < set(
-    words
-  )
+  given = '--name=pod --gpus=H100:8 --use-spot BUCKET=gs://b'
+  assert {*given.split()} < {*words}
   task = yaml.safe_load((ROOT / 'launch' / 'sky.yaml').read_text())
   assert task['envs'] == {'BUCKET': None, 'TRAIN': None}  # both must be given
   assert task['file_mounts']['/bucket']['source'] == '${BUCKET}'
   told = {
     'PYTHON': stage.fake('py'),
-    'TRAIN': next(
-      x.removeprefix('TRAIN=') for x in words if x.startswith('TRAIN=')
-    ),
+    'TRAIN': flag(words, 'TRAIN='),
     'SKYPILOT_NODE_IPS': '10.0.0.4\n10.0.0.5',
     'SKYPILOT_NUM_NODES': '2',
     'SKYPILOT_NODE_RANK': '0',
@@ -344,32 +318,25 @@ def files(folder: pathlib.Path) -> dict[str, str]:
   }
 
 
+ALONE = {
+  'SKYPILOT_NODE_IPS': '10.1.1.1',
+  'SKYPILOT_NUM_NODES': '1',
+  'SKYPILOT_NODE_RANK': '0',
+}
+ONE = {'TPU_WORKER_ID': '0', 'TPU_WORKER_HOSTNAMES': 'localhost'}
+THIRD = {'TPU_WORKER_ID': '2', 'TPU_PROCESS_ADDRESSES': 'a:8471,b:8471,c:1'}
+
+
 @pytest.mark.parametrize(
   ('platform', 'told', 'place'),
   [
-    (
-      'gke',
-      {'TPU_WORKER_ID': '0', 'TPU_WORKER_HOSTNAMES': 'localhost'},
-      ('localhost:8482', '1', '0'),
-    ),
-    (
-      'gke',
-      {'TPU_WORKER_ID': '2', 'TPU_PROCESS_ADDRESSES': 'a:8471,b:8471,c:1'},
-      ('a:8482', '3', '2'),
-    ),
-    (
-      'sky',
-      {
-        'SKYPILOT_NODE_IPS': '10.1.1.1',
-        'SKYPILOT_NUM_NODES': '1',
-        'SKYPILOT_NODE_RANK': '0',
-      },
-      ('10.1.1.1:8482', '1', '0'),
-    ),
+    ('gke', ONE, ('localhost:8482', '1', '0')),
+    ('gke', THIRD, ('a:8482', '3', '2')),
+    ('sky', ALONE, ('10.1.1.1:8482', '1', '0')),
   ],
 )
 def test_places(stage, platform, told, place):
-  told |= {'PYTHON': stage.fake('py')}
+  told = told | {'PYTHON': stage.fake('py')}
   done = stage.run('bash', 'launch/worker.sh', platform, '--x', told=told)
   assert done.returncode == 0, done.stderr
   ((words, environ),) = stage.ran()
@@ -378,65 +345,42 @@ def test_places(stage, platform, told, place):
   assert tuple(environ[f'JAX_{x}'] for x in names) == place
 
 
+ONE_HOST = ('hosts', '--hosts=a')
+SKY = ('sky', '--name=a', '--gpus=H', '--bucket=b')
+
+
 @pytest.mark.parametrize(
-  ('words', 'message'),
+  ('words', 'names'),
   [
-    (('worker', 'moon'), "'moon' is not a platform; write tpu, gke, sky or sl"),
+    (('worker', 'moon'), 'moon tpu gke sky'),
+    (('worker', 'gke'), 'TPU_WORKER_HOSTNAMES'),
+    (('worker', 'slurm'), 'SLURM_JOB_NODELIST'),
+    (('hosts', '--hots=a'), '--hots=a --help'),
+    (('hosts', '--names port=1'), '--names port=1'),
+    (('hosts', 'a,b'), 'a,b'),
+    (('hosts', '--', *WORDS), '--hosts --help'),
+    ((*ONE_HOST, '--'), '--config=FILE --workdir=FOLDER'),
+    ((*ONE_HOST, '--', '--config=c', '--workdir=r'), '--workdir=r absolute'),
     (
-      ('worker', 'gke'),
-      'TPU_WORKER_HOSTNAMES is not set: this is no process of',
+      (*ONE_HOST, '--', '--config=c', '--workdir=/r', '--process=1'),
+      '--process=1',
     ),
-    (
-      ('worker', 'slurm'),
-      'SLURM_JOB_NODELIST is not set: this is no process of',
-    ),
-    (('hosts', '--hots=a'), "'--hots=a' is no flag of hosts.sh; --help lists"),
-    (('hosts', '--names port=1'), "'--names port=1' is no flag of hosts.sh"),
-    (('hosts', 'a,b'), "'a,b' is no flag of hosts.sh"),
-    (
-      ('hosts', '--hosts=a', '--'),
-      '--config=FILE and --workdir=FOLDER are miss',
-    ),
-    (
-      ('hosts', '--hosts=a', '--', '--config=c', '--workdir=r'),
-      '--workdir=r is not absolute; every process must find the same folder',
-    ),
-    (
-      ('hosts', '--hosts=a', '--', '--config=c', '--workdir=/r', '--process=1'),
-      '--process=1 is not for you to say; hosts.sh does',
-    ),
-    (('hosts', '--hosts=a', '--', '--config=c\n'), 'an argument has a line br'),
-    (('hosts', '--hosts=a', '--env=3=4'), '--env=3=4 is not --env=NAME=VALUE'),
-    (('hosts', '--', *WORDS), '--hosts is missing; --help says what it is'),
-    (('hosts', '--hosts=a,-oProxyCommand=x', '--', *WORDS), 'is not a host'),
-    (('hosts', '--hosts=localhost,b', '--', *WORDS), 'b does not reach localh'),
-    (
-      ('hosts', '--hosts=a', '--port=x', '--', *WORDS),
-      '--port=x is not a numb',
-    ),
-    (
-      ('tpu', '--name=A b', '--zone=z', '--source=s', '--', *WORDS),
-      '--name=A b will not do; use at most 40 small letters',
-    ),
-    (
-      ('tpu', *FLAGS['tpu'], '--ref=--upload-pack=x', '--', *WORDS),
-      '--ref=--upload-pack=x must be a branch, tag or commit id',
-    ),
-    (
-      ('tpu', *FLAGS['tpu'], '--extras=a]; id', '--', *WORDS),
-      '--extras=a]; id must be names joined by commas',
-    ),
-    (
-      ('sky', '--name=a', '--gpus=H', '--bucket=b', '--nodes=2', '--', *WORDS),
-      '--nodes=2: a bucket is not a folder that machines share',
-    ),
+    ((*ONE_HOST, '--', '--config=c\n'), 'line'),
+    ((*ONE_HOST, '--env=3=4'), '--env=3=4 --env=NAME=VALUE'),
+    ((*ONE_HOST, '--port=x', '--', *WORDS), '--port=x'),
+    (('hosts', '--hosts=a,-oProxyCommand=x', '--', *WORDS), '-oProxyCommand=x'),
+    (('hosts', '--hosts=localhost,b', '--', *WORDS), 'b localhost'),
+    (('tpu', '--name=A b', *FLAGS['tpu'][1:], '--', *WORDS), '--name=A b 40'),
+    (('tpu', *FLAGS['tpu'], '--ref=--up=x', '--', *WORDS), '--ref=--up=x'),
+    (('tpu', *FLAGS['tpu'], '--extras=a]; id', '--', *WORDS), '--extras=a id'),
+    ((*SKY, '--nodes=2', '--', *WORDS), '--nodes=2 bucket'),
   ],
 )
-def test_mistakes(stage, words, message):
+def test_mistakes(stage, words, names):
   done = stage.run('bash', f'launch/{words[0]}.sh', *words[1:])
   assert done.returncode == 2
   assert done.stderr.startswith('error: ')
-  assert message in done.stderr
+  errors.check(done.stderr, names)
   assert done.stderr.count('\n') <= 1 + ''.join(words).count('\n')
   assert not stage.ran()
 
@@ -475,9 +419,7 @@ def test_one_process_fails_and_all_end(stage):
   program = stage.fake('py', WAITS.format(failing='1'))
   done = stage.run(*local(program))
   assert done.returncode == 3
-  assert 'process 1 on localhost ended with 3; see logs/process-1.log' in (
-    done.stderr
-  )
+  errors.check(done.stderr, '1 localhost 3 logs/process-1.log')
   log = (stage.folder / 'logs' / 'process-0.log').read_text()
   assert 'stopped by 1\n' in log
 
@@ -487,19 +429,19 @@ def local(program: str) -> list[str]:
   return ['bash', 'launch/hosts.sh', *flags, '--', *WORDS]
 
 
+def waits(log: pathlib.Path) -> bool:
+  return log.exists() and 'waiting' in log.read_text()
+
+
 @pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_asks_every_process_once(stage, number):
   program = stage.fake('py', WAITS.format(failing='none'))
-  told = {'stderr': subprocess.PIPE, 'text': True, 'start_new_session': True}
-  started = subprocess.Popen(
-    # A shell hands on signals that it was started to ignore.
-    ['env', '--default-signal=INT', *local(program)],
-    cwd=stage.folder,
-    env=stage.environ(),
-    **told,
-  )
+  # A shell hands on signals that it was started to ignore.
+  words = ('env', '--default-signal=INT', *local(program))
+  piped = {'stderr': subprocess.PIPE, 'text': True}
+  started = stage.start(*words, start_new_session=True, **piped)
   logs = [stage.folder / 'logs' / f'process-{i}.log' for i in (0, 1)]
-  until(lambda: all(x.exists() and 'waiting' in x.read_text() for x in logs))
+  until(lambda: all(map(waits, logs)))
   os.killpg(started.pid, number)  # as a terminal does it
   _, error = started.communicate(timeout=60)
   assert started.returncode == 130, error
@@ -508,14 +450,9 @@ def test_ctrl_c_asks_every_process_once(stage, number):
 
 def test_a_launcher_that_is_killed_leaves_nobody(stage):
   program = stage.fake('py', WAITS.format(failing='none'))
-  started = subprocess.Popen(
-    local(program),
-    cwd=stage.folder,
-    env=stage.environ(),
-    stderr=subprocess.DEVNULL,
-  )
+  started = stage.start(*local(program), stderr=subprocess.DEVNULL)
   log = stage.folder / 'logs' / 'process-1.log'
-  until(lambda: log.exists() and 'waiting' in log.read_text())
+  until(lambda: waits(log))
   started.kill()
   started.wait()
   until(lambda: 'stopped by 1\n' in log.read_text())
@@ -531,15 +468,15 @@ def until(true, seconds: float = 60.0):
 def test_what_is_kept_outlives_its_start_and_is_there_once(stage):
   program = stage.fake('py', WAITS.format(failing='none'))
   line = ('bash', 'launch/detached.sh', 'train.log', program)
-  environ = stage.environ({'JAX_PROCESS_ID': '0'})
-  started = subprocess.Popen(line, cwd=stage.folder, env=environ)
+  told = {'JAX_PROCESS_ID': '0'}
+  started = stage.start(*line, told=told)
   log = stage.folder / 'train.log'
-  until(lambda: log.exists() and 'waiting' in log.read_text())
+  until(lambda: waits(log))
   started.kill()  # as where the connection is lost
   started.wait()
-  again = stage.run(*line, told=environ)
+  again = stage.run(*line, told=told)
   assert again.returncode == 2
-  assert 'error: a run is still going on here; see train.log' in again.stderr
+  errors.check(again.stderr, 'error train.log')
   os.kill(int(log.read_text().split()[1]), signal.SIGTERM)
   until(lambda: 'stopped by 1\n' in log.read_text())
 
