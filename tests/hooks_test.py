@@ -4,12 +4,10 @@ import contextlib
 import logging
 import types
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from agentrl import hooks
-from agentrl.log.sample import TrajectoryLogger
 from agentrl.runtime.preemption import Stopped
 from tests import errors
 
@@ -59,18 +57,6 @@ def test_metrics_of_several_seeds_keep_their_axis():
   np.testing.assert_array_equal(rows, [[1.0, 2.0]])
 
 
-def test_trajectories_are_logged_a_step_late_and_now_and_then():
-  put = []
-  logger = TrajectoryLogger(lambda *x: put.append(x[:2]), lambda: None, every=2)
-  hook = hooks.LogTrajectories(logger, lambda step: f'stage {step}')
-  for step in range(1, 6):
-    call(hook, step, aux={'x': jnp.zeros(())})
-  assert put == [(2, 'stage 2'), (4, 'stage 4')]
-  call(hook, 6, aux=None)
-  hook.drain()
-  assert len(put) == 2
-
-
 def test_an_evaluation_is_written_after_the_rows_before_it():
   rows = []
   metrics = log(lambda step, scalars, phase: rows.append((step, phase)))
@@ -110,17 +96,6 @@ def test_an_evaluation_in_which_nothing_was_played_has_no_row(step, caplog):
     with errors.raises(hooks.NothingPlayedError, '8'):
       call(hook, step)
   assert not rows
-
-
-def test_a_checkpoint_is_written_once_for_a_step():
-  hook, steps = checkpoint(every=4, last=9, saved=2)
-  for step in range(3, 10):
-    call(hook, step)
-  assert steps == [4, 8, 9]
-  hook.save_if_unsaved(9, STATE)
-  assert steps == [4, 8, 9]
-  hook.save_if_unsaved(10, STATE)
-  assert steps == [4, 8, 9, 10]
 
 
 def test_skipped_updates_stop_a_run_if_in_a_row():

@@ -160,24 +160,6 @@ def check_optimizer(opt, params):
 @KINDS
 def test_optimizer_state_lies_as_its_parameters(shape, explicit):
   """As initialised and after a step; a replicated one costs the memory."""
-  rule = optimizer.OptimizerConfig()
-  with jax.set_mesh(mesh.make(shape, explicit=explicit)):
-    params = parameters(**shape, explicit=explicit)
-    opt = jax.jit(lambda p: optimizer.init(rule, p, SPECS))(params)
-    check_optimizer(opt, params)
-
-    @jax.jit
-    def step(params, opt):
-      return optimizer.step(rule, params, opt, params)
-
-    params, opt, _ = step(params, opt)
-    check_optimizer(opt, params)
-    check_stored(params, shape)
-
-
-@SIZES
-@KINDS
-def test_so_does_that_of_a_fresh_train_state(shape, explicit):
   roles = 'policy', 'prm'
   modules = dict.fromkeys(roles, policy.module(DECODER))
   rules = dict.fromkeys(roles, optimizer.OptimizerConfig())
@@ -189,6 +171,14 @@ def test_so_does_that_of_a_fresh_train_state(shape, explicit):
     for role in modules:
       check_stored(state.params[role], shape)
       check_optimizer(state.opt[role], state.params[role])
+
+    @jax.jit
+    def step(params, opt):
+      return optimizer.step(rules['policy'], params, opt, params)
+
+    params, opt, _ = step(state.params['policy'], state.opt['policy'])
+    check_optimizer(opt, params)
+    check_stored(params, shape)
 
 
 def gather(table, ids):

@@ -132,34 +132,6 @@ def test_adafactor_is_that_of_optax():
   close(params, theirs)
 
 
-@pytest.mark.parametrize('explicit', [True, False])
-def test_adafactor_on_a_mesh(explicit):
-  """The same numbers; a state that keeps its type from step to step."""
-  rule = OptimizerConfig('adafactor', lr=0.01)
-  axes = {'w': ('layers', 'embed', 'mlp'), 'b': ('mlp',)}
-  first, grads = wide(0), wide(1)
-  specs = {
-    k: mesh.Param(x.shape, axes[k], lambda key, shape: jnp.zeros(shape))
-    for k, x in first.items()
-  }
-
-  @jax.jit
-  def two(params, grads):
-    def one(carry, _):
-      params, opt = carry
-      params, opt, _ = optimizer.step(rule, grads, opt, params)
-      return (params, opt), None
-
-    carry = params, optimizer.init(rule, params, specs)
-    return jax.lax.scan(one, carry, length=2)[0][0]
-
-  want = two(first, grads)
-  with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 4}, explicit=explicit)):
-    lies = mesh.shardings(specs)
-    got = two(*(jax.device_put(x, lies) for x in (first, grads)))
-  close(got, want, 1e-5)
-
-
 # Leaves as they stand in parameters: stacks of layers, and what is beside.
 STACKS = {
   'embed': (7, 4),
@@ -288,42 +260,56 @@ def test_an_optimizer_of_optax_is_that_of_optax(text, make):
   )
 
 
+# The first of them is large enough to be split.
+ON_A_MESH = {
+  'adafactor': {
+    'w': ((2, 136, 128), ('layers', 'embed', 'mlp')),
+    'b': ((8,), ('mlp',)),
+  },
+  'optax:muon': {
+    'q': ((2, 8, 4, 2), ('layers', 'embed', 'heads', None)),
+    'mlp_norm': ((2, 8), ('layers', None)),
+  },
+}
+
+
 @pytest.mark.parametrize('explicit', [True, False])
-def test_muon_on_a_mesh(explicit):
-  """The same numbers; moments lie as the parameters they belong to."""
-  rule = OptimizerConfig('optax:muon', lr=0.01)
-  shape = {'q': (2, 8, 4, 2), 'mlp_norm': (2, 8)}
-  axes = {'q': ('layers', 'embed', 'heads', None), 'mlp_norm': ('layers', None)}
-  specs = {
-    'layers': {
-      k: mesh.Param(shape[k], axes[k], lambda key, shape: jnp.zeros(shape))
-      for k in shape
-    }
-  }
+@pytest.mark.parametrize(
+  ('name', 'moments'), [('adafactor', 0), ('optax:muon', 1)]
+)
+def test_on_a_mesh(name, moments, explicit):
+  """The same numbers; a state that keeps its type, and lies as parameters."""
+  rule, leaves = OptimizerConfig(name, lr=0.01), ON_A_MESH[name]
+  zeros = lambda key, shape: jnp.zeros(shape)  # noqa: E731
+  specs = {'layers': {k: mesh.Param(*x, zeros) for k, x in leaves.items()}}
   r = np.random.default_rng(0)
   first, grads = (
-    {'layers': {k: jnp.float32(r.normal(size=s)) for k, s in shape.items()}}
+    {
+      'layers': {
+        k: jnp.float32(r.normal(size=x)) for k, (x, _) in leaves.items()
+      }
+    }
     for _ in range(2)
   )
 
   @jax.jit
   def two(params, grads):
-    opt = optimizer.init(rule, params, specs)
-    for _ in range(2):
-      params, opt, _ = optimizer.step(rule, grads, opt, params)
-    return params, opt
+    def one(carry, _):
+      params, opt = carry
+      return optimizer.step(rule, grads, opt, params)[:2], None
+
+    carry = params, optimizer.init(rule, params, specs)
+    return jax.lax.scan(one, carry, length=2)[0]
 
   want, _ = two(first, grads)
   with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 4}, explicit=explicit)):
     lies = mesh.shardings(specs)
     got, opt = two(*(jax.device_put(x, lies) for x in (first, grads)))
-  close(got, want, 1e-4)
-  spread = [
-    x.sharding.is_fully_replicated
-    for x in jax.tree.leaves(opt)
-    if x.shape == shape['q']
-  ]
-  assert spread == [False]
+  close(got, want, 1e-5 if name == 'adafactor' else 1e-4)
+  shape, _ = next(iter(leaves.values()))
+  largest = [x for x in jax.tree.leaves(opt) if x.shape == shape]
+  assert len(largest) == moments
+  assert not any(x.sharding.is_fully_replicated for x in largest)
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,8 @@ DEEP = functools.reduce(lambda x, _: [x], range(5000), [])
     ({'rows': [*rows(), 'a']}, 'rows[40]'),
     ({'rows': [{'prompt': DEEP}]}, 'rows[0]'),
     *(
-      ({'rows': x, 'verifier': last_word}, 'rows') for x in (5, 'abc', {'a': 1})
+      ({'rows': x, 'verifier': last_word}, 'rows list')
+      for x in (5, 'abc', {'a': 1})
     ),
     ({'rows': rows(), 'env': Guess}, 'rows env.name'),
     ({'reward': 3}, 'reward 3'),

@@ -188,6 +188,8 @@ def test_what_a_distillation_cannot_be_is_refused(tmp_path):
   changes = {'role.teacher.run': '', 'role.teacher.heads': 1}
   with errors.raises(ValueError, 'heads 1'):
     validate.config(config(tmp_path, gkd, **changes))
+  with errors.raises(ValueError, 'heads 0'):
+    validate.config(config(tmp_path, **{'role.teacher.heads': 1}))
   c = config(tmp_path, gkd)
   c.schedule.hp = ConfigDict(
     {'distillation': {'distillation': {'beta': ('linear', 0.1, 0.9, 0)}}}
