@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from agentrl import cli
-from agentrl.configs import base, grpo
+from agentrl.configs import grpo
 from agentrl.run import config_file
 from tests import errors
 
@@ -36,7 +36,8 @@ print(json.dumps(out))
 """
 W, C = '--workdir=w', f'--config={grpo.__file__}:tiny'
 G = '--config=configs/grpo.py'
-DUAL, ACCEPT = "--config.loss=('ppo_dual',)", 'accepted'
+DUAL, HP = "--config.loss=('ppo_dual',)", '--config.hp.ppo_dual.ppo_dual'
+# Of numbers a few: docs/COMMANDS.md has the domains of all flags.
 CASES = [
   *(
     ('train', (G, f'--config.{field}={value}', W), field)
@@ -50,89 +51,41 @@ CASES = [
       ('loss', 'None'),
     )
   ),
-  ('train', (G, '--config.steps=', W), 'config.steps'),
   ('train', (G, '--config.env.name=countdown', W), 'env.name'),
-  ('train', (G,), 'the flag --workdir is missing'),
-  ('train', (W,), 'the flag --config is missing'),
-  (
-    'train',
-    ('--config=configs/nope.py', W),
-    "'configs/nope.py' cannot be read; give the path",
-  ),
-  (
-    'train',
-    (f'{G}:tny', W),
-    "config argument 'tny' is unknown (did you mean 'tiny'?); choose",
-  ),
-  (
-    'train',
-    (G, '--config.env.nam=x'),
-    "config.env.nam (did you mean 'name'?)",
-  ),
-  (
-    'train',
-    (G, '--wrkdir=w'),
-    "unknown flag --wrkdir (did you mean '--workdir'?); --help lists",
-  ),
-  (
-    'train',
-    ('--config=grop', W),
-    "'grop' cannot be read (did you mean 'grpo'?); give the path",
-  ),
-  (
-    'train',
-    (G, W, "--config.loss=('ppo_dul',)"),
-    "'ppo_dul' (did you mean 'ppo_dual'?)",
-  ),
-  (
-    'train',
-    (G, W, DUAL, '--config.hp.ppo_dual.ppo_dual.clip_lo=0.1'),
-    "clip_lo is not a field of this config (did you mean 'clip_low'?)",
-  ),
-  ('train', (C, W, '--config.hp.ppo_dual.ppo_dual.clip_low=0.1', DUAL), ACCEPT),
+  ('train', (G,), '--workdir'),
+  ('train', (W,), '--config'),
+  ('train', ('--config=configs/nope.py', W), 'configs/nope.py'),
+  ('train', ('--config=grop', W), 'grop grpo'),
+  ('train', (f'{G}:tny', W), 'tny tiny'),
+  ('train', (G, '--config.env.nam=x'), 'config.env.nam name'),
+  ('train', (G, '--wrkdir=w'), '--wrkdir --workdir'),
+  ('train', (G, W, "--config.loss=('ppo_dul',)"), 'ppo_dul ppo_dual'),
+  ('train', (G, W, DUAL, f'{HP}.clip_lo=0.1'), 'clip_lo clip_low'),
+  ('train', (C, W, f'{HP}.clip_low=0.1', DUAL), 'accepted'),
   ('sft', (G, '--config.steps=x'), 'config.steps x'),
-  ('train', (G, W, '--config.steps', 'ten'), '--config.steps must be'),
-  ('train', (G, W, '--config.lr=1e-4'), "'role.policy.lr' or 'sft.lr'"),
-  ('train', (G, W, '--config.coef.kl=.1'), "'kl_k3' in config.loss first"),
+  ('train', (G, W, '--config.steps', 'ten'), '--config.steps'),
+  ('train', (G, W, '--config.lr=1e-4'), 'role.policy.lr sft.lr'),
+  ('train', (G, W, '--config.coef.kl=.1'), 'kl_k3 config.loss'),
   ('train', (G, W, '--config.role.policy.lr=x: y'), 'role.policy.lr x'),
-  ('export', (), 'the flag --workdir is missing'),
-  ('eval', (W, '--concurrency=0'), '--concurrency 0'),
+  ('export', (), '--workdir'),
   ('serve', ('a', '--port=70000'), '--port 70000'),
-  ('serve', ('a', '--slots=0'), '--slots 0'),
   ('train', (C, '--workdir='), '--workdir'),
   ('sweep', (C, '--workdir=gs://b/x'), 'gs://b/x'),
   ('train', (C, W, '--processes=0'), '--processes 0'),
-  ('train', (C, W, '--process=-1'), '--process -1'),
   ('train', (C, W), 'accepted'),
   ('sft', (C, '--workdir=s3://b/x'), '--workdir s3://b/x'),
-  ('eval', (W, '--episodes=0'), '--episodes 0'),
-  ('eval', (W, '--episodes=nan'), '--episodes nan'),
-  ('eval', (W, '--temperature=-1'), '--temperature -1.0'),
   ('eval', (W, '--temperature=nan'), '--temperature nan'),
-  ('eval', (W, '--temperature=inf'), '--temperature inf'),
-  ('eval', (W, '--limit=0'), '--limit 0'),
-  ('eval', (W, '--seed=-1'), '--seed -1'),
   ('eval', (W, '--seed=99999999999'), '--seed 99999999999'),
   ('eval', (W, '--levels='), '--levels'),
   ('eval', (W, '--temperature=0', '--seed=3'), 'accepted'),
   ('export', (W, '--out='), '--out'),
   ('export', (W, '--out=gs://x/y'), 'gs://x/y'),
   ('together', (C, '--workdir=', '--seeds=1'), '--workdir'),
-  ('sweep', (C, W, '--jobs=0'), '--jobs 0'),
-  ('sweep', (C, W, '--seeds=-1'), '--seeds -1'),
-  ('sweep', (C, W, '--together=0'), '--together 0'),
   ('compare', ('--study=s.py', W, '--jobs=-2'), '--jobs -2'),
   ('compare', ('--study=', W), '--study'),
-  ('compare', ('--methods=a,b', W, '--seeds=0'), '--seeds 0'),
   ('compare', ('--workdir=gs://b/x',), 'gs://b/x'),
   ('plan', (C, '--topology=v5e-16', '--model='), '--model'),
-  ('play', ('--seed=-1',), '--seed -1'),
-  ('view', ('--port=70000',), '--port 70000'),
-  ('view', ('--most=0',), '--most 0'),
-  ('dashboard', ('--smooth=-1',), '--smooth -1'),
-  ('dashboard', ('--every=-1',), '--every -1'),
   ('credit', ('--rate=nan',), '--rate nan'),
-  ('credit', ('--group=0',), '--group 0'),
 ]
 
 
@@ -210,54 +163,6 @@ def test_a_component_named_by_a_flag_is_tuned_by_flags():
   assert c.loss == ('ppo_dual', 'entropy')
   assert c.hp.ppo_dual.ppo_dual.clip_low == 0.2
   assert c.coef.entropy == 1  # the flag itself is read later
-
-
-HEAD = 'from agentrl.configs import base\ndef get_config(arg):\n'
-
-
-@pytest.mark.parametrize(
-  ('text', 'message'),
-  [
-    ('def get_config(arg):\n  return 1 +\n', 'c.py 2'),
-    ('{"steps": 3}', 'c.py get_config'),
-    ('', 'c.py get_config'),
-    (
-      'import no_such_module\n',
-      'c.py 1 ModuleNotFoundError',
-    ),
-    (HEAD + '  return nope\n', 'c.py 3 NameError nope'),
-    (HEAD + '  return None\n', 'c.py NoneType ConfigDict'),
-    (HEAD + '  return {"steps": 3}\n', 'c.py'),
-    (HEAD + '  return base\n', 'c.py ConfigDict'),
-    (
-      HEAD + '  c = base.get_config(arg)\n  c.loss = "x"\n  return c\n',
-      'c.py 4 TypeError loss',
-    ),
-    (HEAD + '  return open("/no/such/file")\n', 'c.py 3 FileNotFoundError'),
-    (HEAD + '  return base.get_config("tny")\n', 'tny'),
-    ('\0', 'c.py'),
-  ],
-)
-def test_config_files(tmp_path, text, message):
-  path = tmp_path / 'c.py'
-  path.write_text(text)
-  with errors.raises(ValueError, message) as caught:
-    config_file.load(str(path))
-  assert '\n' not in str(caught.value)
-
-
-def test_a_config_file_that_is_none_is_not_waited_for(tmp_path):
-  os.mkfifo(tmp_path / 'c.py')
-  for path in (tmp_path, tmp_path / 'c.py', tmp_path / 'nope.py'):
-    with pytest.raises(ValueError):
-      config_file.load(str(path))
-
-
-def test_a_config_file_is_loaded_with_its_argument(tmp_path):
-  path = tmp_path / 'c.py'
-  path.write_text(HEAD + '  return base.get_config(arg)\n')
-  c = config_file.load(f'{path}:tiny')
-  assert c.to_dict() == base.get_config('tiny').to_dict()
 
 
 def test_operands_in_brackets_may_be_left_out(capsys):

@@ -90,13 +90,6 @@ def test_calls_have_keys_of_their_own_and_repeat():
   assert run_evaluation()[0].keys == play.keys
 
 
-def test_a_score_of_one_half_is_no_success():
-  ends = {7: (0.5, 1, FAILED), 9: (0.51, 3, SOLVED), 4: (0.0, 1, FAILED)}
-  _, metrics, _ = run_evaluation(ends, episodes=3)
-  assert metrics['eval/solved'] == 1
-  assert metrics['eval/turns_solved'] == 3.0
-
-
 def test_without_a_success_nothing_is_said_of_its_turns():
   ends = dict.fromkeys(TASKS.tolist(), (0.0, 4, LIMIT))
   _, metrics, _ = run_evaluation(ends, episodes=4)

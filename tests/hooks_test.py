@@ -1,14 +1,13 @@
 """Each hook alone."""
 
+import contextlib
 import logging
 import types
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from agentrl import hooks
-from agentrl.log.sample import TrajectoryLogger
 from agentrl.runtime.preemption import Stopped
 from tests import errors
 
@@ -58,18 +57,6 @@ def test_metrics_of_several_seeds_keep_their_axis():
   np.testing.assert_array_equal(rows, [[1.0, 2.0]])
 
 
-def test_trajectories_are_logged_a_step_late_and_now_and_then():
-  put = []
-  logger = TrajectoryLogger(lambda *x: put.append(x[:2]), lambda: None, every=2)
-  hook = hooks.LogTrajectories(logger, lambda step: f'stage {step}')
-  for step in range(1, 6):
-    call(hook, step, aux={'x': jnp.zeros(())})
-  assert put == [(2, 'stage 2'), (4, 'stage 4')]
-  call(hook, 6, aux=None)
-  hook.drain()
-  assert len(put) == 2
-
-
 def test_an_evaluation_is_written_after_the_rows_before_it():
   rows = []
   metrics = log(lambda step, scalars, phase: rows.append((step, phase)))
@@ -111,30 +98,6 @@ def test_an_evaluation_in_which_nothing_was_played_has_no_row(step, caplog):
   assert not rows
 
 
-def test_a_run_in_which_nothing_is_played_ends_with_its_state_saved():
-  saving, steps = checkpoint()
-
-  def loop():
-    with hooks.StopOnSignal(lambda: None, saving, last=9) as hook:
-      call(hook, 4)
-      raise hooks.NothingPlayedError('none of 8 episodes, since x')
-
-  with errors.raises(hooks.NothingPlayedError, '8 4'):
-    loop()
-  assert steps == [4]
-
-
-def test_a_checkpoint_is_written_once_for_a_step():
-  hook, steps = checkpoint(every=4, last=9, saved=2)
-  for step in range(3, 10):
-    call(hook, step)
-  assert steps == [4, 8, 9]
-  hook.save_if_unsaved(9, STATE)
-  assert steps == [4, 8, 9]
-  hook.save_if_unsaved(10, STATE)
-  assert steps == [4, 8, 9, 10]
-
-
 def test_skipped_updates_stop_a_run_if_in_a_row():
   saving, steps = checkpoint()
   hook = hooks.StopOnNonFinite(saving)
@@ -158,44 +121,38 @@ def test_one_of_several_seeds_is_enough_to_stop():
     call(hook, 1)
 
 
-def test_a_signal_stops_between_steps_with_the_state_saved():
-  saving, steps = checkpoint()
-  asked = []
-
-  def check():
-    if asked:
-      raise Stopped('SIGTERM')
-
-  def loop():
-    with hooks.StopOnSignal(check, saving, last=9) as hook:
-      call(hook, 2)
-      asked.append(1)
-      call(hook, 3)
-
-  with errors.raises(Stopped, 'SIGTERM 3'):
-    loop()
-  assert steps == [3]
-
-
-def test_a_signal_while_collecting_saves_the_step_before():
-  saving, steps = checkpoint()
-
-  def loop():
-    with hooks.StopOnSignal(lambda: None, saving, last=9) as hook:
-      call(hook, 4)
-      raise Stopped('SIGINT')
-
-  with errors.raises(Stopped, '4'):
-    loop()
-  assert steps == [4]
-
-
-def test_a_signal_after_the_last_step_is_too_late():
+def test_a_signal_stops_after_a_step_but_the_last():
   def check():
     raise Stopped('SIGTERM')
 
-  with hooks.StopOnSignal(check, checkpoint()[0], last=9) as hook:
-    call(hook, 9)
+  for step, saved in (3, [3]), (9, []):
+    saving, steps = checkpoint()
+    with (
+      errors.raises(Stopped, 'SIGTERM 3')
+      if saved
+      else contextlib.nullcontext(),
+      hooks.StopOnSignal(check, saving, last=9) as hook,
+    ):
+      call(hook, step)
+    assert steps == saved
+
+
+@pytest.mark.parametrize(
+  ('error', 'told'),
+  [
+    (Stopped('SIGINT'), 'SIGINT 4'),
+    (hooks.NothingPlayedError('none of 8 episodes'), '8 4'),
+  ],
+)
+def test_what_cuts_a_step_saves_the_one_before(error, told):
+  saving, steps = checkpoint()
+  with (
+    errors.raises(type(error), told),
+    hooks.StopOnSignal(lambda: None, saving, last=9) as hook,
+  ):
+    call(hook, 4)
+    raise error
+  assert steps == [4]
 
 
 def test_a_program_is_compiled_once_and_computed_after_that():

@@ -2,13 +2,11 @@
 
 import types
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from agentrl import loop
-from agentrl.types import TrainState
-from tests import batches
+from tests import batches, states
 from tests import counting_cases as cases
 from tests.counting_cases import B, off
 
@@ -32,13 +30,8 @@ def _add(alg, state, batch):
 
 
 def _state(step, policy):
-  return TrainState(
-    step=jnp.int32(step),
-    params={'policy': jnp.int32(policy)},
-    opt={},
-    signal={},
-    memory=(),
-    key=jax.random.key(0),
+  return states.state(
+    step=jnp.int32(step), params={'policy': jnp.int32(policy)}
   )
 
 

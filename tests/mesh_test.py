@@ -39,19 +39,17 @@ SPECS = transformer.specs(DECODER)
 @pytest.mark.parametrize(
   ('shape', 'words'),
   [
-    ({'batch': 2}, ("'batch'", 'unknown', "('data', 'fsdp', ")),
-    ({'data': 0}, ('positive', 'at most one -1')),
-    ({'data': -2}, ('positive', 'at most one -1')),
-    ({'data': -1, 'tensor': -1}, ('positive', 'at most one -1')),
-    ({'data': -1, 'tensor': 3}, ('does not divide the 8 devices', 'divides 8')),
-    ({'fsdp': 8, 'tensor': 2}, ('needs 16 devices and 8', 'smaller')),
+    ({'batch': 2}, 'batch data fsdp'),
+    ({'data': 0}, 'data 0'),
+    ({'data': -2}, 'data -2'),
+    ({'data': -1, 'tensor': -1}, 'data tensor -1'),
+    ({'data': -1, 'tensor': 3}, '3 8'),
+    ({'fsdp': 8, 'tensor': 2}, '16 8'),
   ],
 )
 def test_make_says_what_does_not_fit(shape, words):
-  with pytest.raises(ValueError) as e:
+  with errors.raises(ValueError, words):
     mesh.make(shape)
-  for word in words:
-    assert word in str(e.value)
 
 
 def test_make():
@@ -162,32 +160,9 @@ def check_optimizer(opt, params):
 @KINDS
 def test_optimizer_state_lies_as_its_parameters(shape, explicit):
   """As initialised and after a step; a replicated one costs the memory."""
-  rule = optimizer.OptimizerConfig()
-  with jax.set_mesh(mesh.make(shape, explicit=explicit)):
-    params = parameters(**shape, explicit=explicit)
-    opt = jax.jit(lambda p: optimizer.init(rule, p, SPECS))(params)
-    check_optimizer(opt, params)
-
-    @jax.jit
-    def step(params, opt):
-      return optimizer.step(rule, params, opt, params)
-
-    params, opt, _ = step(params, opt)
-    check_optimizer(opt, params)
-    check_stored(params, shape)
-
-
-@SIZES
-@KINDS
-def test_so_does_that_of_a_fresh_train_state(shape, explicit):
-  modules = {
-    'policy': policy.module(DECODER),
-    'prm': policy.module(DECODER),
-  }
-  rules = {
-    'policy': optimizer.OptimizerConfig(),
-    'prm': optimizer.OptimizerConfig(),
-  }
+  roles = 'policy', 'prm'
+  modules = dict.fromkeys(roles, policy.module(DECODER))
+  rules = dict.fromkeys(roles, optimizer.OptimizerConfig())
   made = update.Algorithm.from_spec(
     registry.MethodSpec(), Context(modules, rules, 8)
   )
@@ -196,6 +171,14 @@ def test_so_does_that_of_a_fresh_train_state(shape, explicit):
     for role in modules:
       check_stored(state.params[role], shape)
       check_optimizer(state.opt[role], state.params[role])
+
+    @jax.jit
+    def step(params, opt):
+      return optimizer.step(rules['policy'], params, opt, params)
+
+    params, opt, _ = step(state.params['policy'], state.opt['policy'])
+    check_optimizer(opt, params)
+    check_stored(params, shape)
 
 
 def gather(table, ids):

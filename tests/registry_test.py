@@ -27,73 +27,6 @@ from agentrl.types import SAMPLED, Outputs
 from tests import batches, errors
 from tests.reward import ragged
 
-CELL = {'by': ('group',), 'unit': 'trajectory', 'singleton': 'zero'}
-WHITE = {'by': (), 'unit': 'token', 'ddof': 1, 'singleton': 'zero'}
-LINKS = {
-  'turn_reward': {},
-  'episode_return': {'gamma': 1.0},
-  'episode_outcome': {},
-  'step_return': {'gamma': 0.95},
-  'return_to_go': {'gamma': 1.0},
-  'return_to_go_tokens': {'gamma': 1.0},
-  'at_last_turn': {},
-  'at_last_token': {},
-  'to_tokens': {},
-  'add_signal': {'name': 'implicit_prm.step', 'coef': 1.0},
-  'add_token_signal': {'name': 'implicit_prm.token', 'coef': 1.0},
-  'kl_in_reward': {'coef': 1e-3},
-  'scale_by_max': {'within': 'trajectory', 'eps': 1e-6},
-  'center': CELL,
-  'scale': CELL | {'ddof': 1, 'eps': 1e-6},
-  'leave_one_out': CELL,
-  'whiten': WHITE,
-  'center_tokens': CELL,
-  'leave_one_out_tokens': CELL,
-  'whiten_tokens': WHITE,
-  'gae_tokens': {'gamma': 1.0, 'lam': 0.95},
-  'gae_turns': {'gamma': 1.0, 'lam': 0.95},
-  'gae_bilevel': {
-    'gamma': 0.95,
-    'lam': 1.0,
-    'token_gamma': 1.0,
-    'token_lam': 1.0,
-  },
-}
-LOSSES = {
-  'ppo': {'clip_low': 0.2, 'clip_high': 0.2},
-  'ppo_dual': {'clip_low': 0.2, 'clip_high': 0.2, 'dual': 3.0},
-  'reinforce': {},
-  'kl_k1': {},
-  'kl_k2': {},
-  'kl_k3': {},
-  'entropy': {},
-  'nll': {},
-  'value': {'head': 0},
-  'value_clipped': {'head': 0, 'clip': 0.2},
-}
-REDUCERS = {
-  'token_mean': {},
-  'trajectory_mean': {},
-  'trajectory_turn_mean': {},
-  'fixed': {'length': 1024},
-}
-PIECES = [
-  (slot, name, hp)
-  for slot, pieces in (
-    ('link', LINKS),
-    ('loss', LOSSES),
-    ('loss_aggregation', REDUCERS),
-  )
-  for name, hp in pieces.items()
-]
-
-
-@pytest.mark.parametrize(('slot', 'name', 'hp'), PIECES)
-def test_piece(slot, name, hp):
-  piece = registry.get(slot, name)
-  assert piece.defaults == hp
-  assert piece.f.__doc__
-
 
 @pytest.mark.parametrize('column', ['agent', 'arm', 'domain'])
 def test_a_column_that_nobody_fills_is_refused(column):
@@ -134,25 +67,6 @@ def test_one_term_comes_from_a_hyper_parameter():
     registry.check(base.wiring(c))
   base.hp(c, 'reward', 'calibration', confidence='invalid')
   registry.check(base.wiring(c))
-
-
-def test_columns_come_from_by():
-  for name in ('center', 'scale', 'leave_one_out', 'whiten', 'whiten_tokens'):
-    assert registry.get('link', name).needs == ('*by',)
-
-
-def test_signals_are_declared():
-  needs = {name: registry.get('link', name).needs for name in LINKS}
-  assert needs['add_signal'] == ('signal:{name}',)
-  assert set(needs['kl_in_reward']) == {'signal:old_logp', 'signal:ref_logp'}
-  for name in ('gae_tokens', 'gae_turns', 'gae_bilevel'):
-    assert needs[name] == ('signal:value',)
-    assert registry.get('link', name).gives == ('target:value',)
-  assert 'target:value' in registry.get('loss', 'value').needs
-  assert set(registry.get('loss', 'ppo').needs) == {
-    'output:logp',
-    'signal:old_logp',
-  }
 
 
 def test_levels():
@@ -262,8 +176,8 @@ def test_a_function_of_a_module_is_a_component_with_its_own_defaults(
   np.testing.assert_array_equal(f(case), 2 * case.turns.terms['tokens'])
   with errors.raises(ValueError, 'price'):
     registry.bind('reward', name, {'price': 1.0})
-  with errors.raises(ValueError, f'c.reward {__name__}:CELL'):
-    registry.get('reward', f'{__name__}:CELL', 'c.reward')
+  with errors.raises(ValueError, f'c.reward {__name__}:CORE'):
+    registry.get('reward', f'{__name__}:CORE', 'c.reward')
   with errors.raises(ValueError, f'c.reward {__name__}:gone'):
     registry.get('reward', f'{__name__}:gone', 'c.reward')
 

@@ -128,11 +128,3 @@ def test_reverse_turns_takes_the_last_turns_first():
     placed = batches.place(BATCH, rows.traj.shape)
     found = run(placed, jax.random.key(0))
     np.testing.assert_array_equal(np.stack(found), masks)
-
-
-def test_reverse_turns_one_by_one():
-  batch = jax.tree.map(jnp.asarray, BATCH)
-  run = jax.jit(functools.partial(minibatch.reverse_turns, n=4))
-  masks = run(batch, jax.random.key(0))
-  for mask, turn in zip(masks, (3, 2, 1, 0), strict=True):
-    assert set(BATCH.rows.turn[np.asarray(mask)].tolist()) == {turn}

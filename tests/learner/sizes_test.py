@@ -23,6 +23,7 @@ from agentrl.rollout.engine.engine import Completion
 from agentrl.signal.base import Context
 from agentrl.task.base import make_attempts
 from agentrl.types import Batch, Status, TrainState
+from tests import states
 
 B, GROUP, WORDS, TURNS, CONTEXT, MESSAGE = 8, 4, 31, 4, 76, 20
 SHAPE = transformer.DecoderConfig(
@@ -89,14 +90,8 @@ def learner(fold: bool = True, n: int = 2, rows: int = 4) -> Algorithm:
 def begun(alg: Algorithm) -> TrainState:
   params = {POLICY: mesh.init(MODULE.specs, jax.random.key(0))}
   rule = alg.context.rules[POLICY]
-  return TrainState(
-    step=jnp.int32(0),
-    params=params,
-    opt={POLICY: optimizer.init(rule, params[POLICY])},
-    signal={},
-    memory=(),
-    key=jax.random.key(1),
-  )
+  opt = {POLICY: optimizer.init(rule, params[POLICY])}
+  return states.state(params=params, opt=opt)
 
 
 @pytest.fixture
@@ -119,8 +114,9 @@ def updated(alg: Algorithm, made: Batch):
   return jax.device_get((state.params, metrics))
 
 
-@pytest.mark.parametrize('fold', [True, False])
-@pytest.mark.parametrize('history', ['full', 'turn'])
+@pytest.mark.parametrize(
+  ('history', 'fold'), [('full', True), ('full', False), ('turn', True)]
+)
 def test_room_that_is_not_used_changes_neither_program_nor_numbers(
   history, fold, traced
 ):
@@ -130,7 +126,7 @@ def test_room_that_is_not_used_changes_neither_program_nor_numbers(
   )
   traced.clear()
   start = begun(alg).params
-  for room in ({}, {'turns': 8}, {'tokens': 8}):
+  for room in ({}, {'turns': 8, 'tokens': 8}):
     params, metrics = updated(alg, batch(0, history, **room))
     moved, wanted = (
       jax.tree.map(jnp.subtract, x, start) for x in (params, want.params)

@@ -14,7 +14,7 @@ from agentrl.learner import update as update_lib
 from agentrl.learner.algorithm import POLICY, Algorithm
 from agentrl.signal.base import Context
 from agentrl.types import Module, Outputs, TrainState
-from tests import batches
+from tests import batches, states
 
 OPTIMIZERS = ('adam', 'adafactor', 'optax:sgd(momentum=0.9)', 'optax:lion()')
 PARAMS = {POLICY: {'x': jnp.linspace(-1.0, 0.5, 7)}}
@@ -40,14 +40,8 @@ def learner(name='adam', loss=('reinforce',), n=1) -> Algorithm:
 
 def begun(alg: Algorithm) -> TrainState:
   rule = alg.context.rules[POLICY]
-  return TrainState(
-    step=jnp.int32(0),
-    params=PARAMS,
-    opt={POLICY: optimizer.init(rule, PARAMS[POLICY])},
-    signal={},
-    memory=(),
-    key=jax.random.key(0),
-  )
+  opt = {POLICY: optimizer.init(rule, PARAMS[POLICY])}
+  return states.state(params=PARAMS, opt=opt)
 
 
 def batch_of():

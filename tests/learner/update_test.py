@@ -8,8 +8,7 @@ from agentrl.learner import update as update_lib
 from agentrl.learner.algorithm import POLICY, Algorithm
 from agentrl.memory.base import Memory
 from agentrl.signal.base import ORDERS, Context, Signal
-from agentrl.types import TrainState
-from tests import batches
+from tests import batches, states
 
 
 def test_signals_learn_and_score_in_their_order():
@@ -34,14 +33,7 @@ def test_signals_learn_and_score_in_their_order():
     registry.MethodSpec(minibatch='none'),
     Context({}, {POLICY: optimizer.OptimizerConfig()}, 1),
   )
-  state = TrainState(
-    step=jnp.int32(3),
-    params={POLICY: {}},
-    opt={POLICY: ()},
-    signal={},
-    memory=(),
-    key=jax.random.key(0),
-  )
+  state = states.state(params={POLICY: {}}, opt={POLICY: ()})
   learner = learner._replace(
     bound_signals={x: lambda context, x=x: made(x) for x in ORDERS}
   )
@@ -58,7 +50,7 @@ def test_signals_learn_and_score_in_their_order():
     (last, 'score'),
     (last, 'learn', True),
   ]
-  assert int(state.step) == 4
+  assert int(state.step) == 1
 
 
 def test_every_memory_of_a_step_draws_for_itself():
@@ -76,14 +68,7 @@ def test_every_memory_of_a_step_draws_for_itself():
 
   alg = Algorithm.from_spec(registry.MethodSpec(), Context({}, {}, 1))
   alg = alg._replace(memory={name: made(name) for name in ('first', 'second')})
-  state = TrainState(
-    step=jnp.int32(3),
-    params={},
-    opt={},
-    signal={},
-    memory={'first': (), 'second': ()},
-    key=jax.random.key(0),
-  )
+  state = states.state(memory={'first': (), 'second': ()})
   batch = batches.lay(batches.story()).batch
   size = batch.outcome.shape[0]
   for step in (3, 4, 3):

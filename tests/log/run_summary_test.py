@@ -64,10 +64,6 @@ def pixels(picture: np.ndarray, color: str) -> int:
   return int((np.abs(picture - np.float32(rgb)).max(-1) < 0.02).sum())
 
 
-def test_picture_has_the_promised_size(tmp_path):
-  assert drawn(tmp_path, run()).shape == (700, 1200, 3)
-
-
 def test_picture_shows_training_and_held_out(tmp_path):
   both = drawn(tmp_path, run())
   no_eval = drawn(tmp_path, [r for r in run() if r['phase'] != 'eval'])

@@ -10,25 +10,14 @@ import pytest
 import agentrl as rl
 from agentrl.runtime import objects
 from tests import errors
+from tests.run import small_configs
 from tests.run.config_objects_test import Guess
 
-SMALL = {
+SMALL = small_configs.SMALL | {
   'steps': 2,
   'sft.steps': 1,
-  'sft.batch': 8,
-  'micro_batch': 8,
-  'model.layers': 1,
-  'model.width': 16,
-  'model.heads': 2,
-  'model.kv_heads': 2,
-  'model.head_dim': 8,
-  'model.mlp': 32,
-  'rollout.batch': 8,
-  'rollout.slots': 8,
   'rollout.group_size': 4,
   'rollout.max_turns': 2,
-  'env.train': 16,
-  'env.test': 4,
   'eval.episodes': 16,
 }
 

@@ -32,6 +32,11 @@ def checkpoint(tmp_path_factory):
   return str(path)
 
 
+@pytest.fixture(scope='module')
+def spoken(checkpoint):
+  return rl.Policy.load(checkpoint)
+
+
 @functools.partial(jax.jit, static_argnums=0)
 def logits(shape, params, tokens):
   hidden = transformer.forward(shape, params, tokens, jnp.zeros_like(tokens))
@@ -165,8 +170,8 @@ def test_threads_take_turns(policy):
   assert len({str(call.result()) for call in calls}) == 1
 
 
-def test_a_checkpoint_speaks_in_its_chat_template(checkpoint):
-  policy = rl.Policy.load(checkpoint)
+def test_a_checkpoint_speaks_in_its_chat_template(spoken):
+  policy = spoken
   chat = [{'role': 'user', 'content': 'up?'}]
   plain = (
     '<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nup?<|im_end|>\n'
@@ -204,7 +209,9 @@ def test_the_dtype_is_of_the_computation(checkpoint):
     ([[{'role': 'user'}]], {}, 'prompts[0] role content'),
     ([[384]], {}, 'prompts[0] 384'),
     ([[-1]], {}, 'prompts[0] -1'),
-    ([None], {}, 'prompts[0]'),
+    *(([x], {}, 'prompts[0]') for x in (None, [1.5], ['1'], b'1', {1, 2})),
+    *((x, {}, 'prompts') for x in (5, None)),
+    ([np.array([1.0])], {}, 'prompts[0]'),
     (['up'], {'n': 0}, 'n 0'),
     (['up'], {'n': 1.5}, 'n 1.5'),
     (['up'], {'max_tokens': 0}, 'max_tokens 0'),
@@ -214,12 +221,9 @@ def test_the_dtype_is_of_the_computation(checkpoint):
     (['up'], {'slots': 0}, 'slots 0'),
   ],
 )
-def test_mistakes_of_prompts_are_one_sentence(
-  checkpoint, prompts, options, names
-):
-  policy = rl.Policy.load(checkpoint)
+def test_mistakes_of_prompts_are_one_sentence(spoken, prompts, options, names):
   with errors.raises(ValueError, names) as caught:
-    policy.sample(prompts, **options)
+    spoken.sample(prompts, **options)
   assert '\n' not in str(caught.value)
 
 
@@ -280,14 +284,6 @@ def test_prompts_that_are_read_once_are_sampled_from(policy):
   assert policy.sample(iter(PROMPTS), max_tokens=2) == want
   got = policy.logp(iter([[1]]), iter([[2]]))
   np.testing.assert_array_equal(got[0], policy.logp([[1]], [[2]])[0])
-
-
-@pytest.mark.parametrize(
-  'prompts', [[[1.5]], [['1']], [np.array([1.0])], [b'1'], [{1, 2}], 5, None]
-)
-def test_what_is_no_list_of_ids_is_refused(policy, prompts):
-  with errors.raises(ValueError, 'prompts'):
-    policy.sample(prompts, max_tokens=2)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Runs of a checkpoint: its tokenizer, its shape, its weights, and back."""
 
+import contextlib
 import os
 import pathlib
 
@@ -41,6 +42,15 @@ def ran(directory, tmp_path_factory):
   root = tmp_path_factory.mktemp('run')
   runner.run(config(root / 'data', directory), str(root / 'run'))
   return str(root / 'run')
+
+
+@contextlib.contextmanager
+def refused(tmp_path, names):
+  """In one sentence, before anything is made."""
+  with errors.raises(ValueError, names) as caught:
+    yield
+  assert '\n' not in str(caught.value)
+  assert not (tmp_path / 'data').exists()
 
 
 def test_the_checkpoint_says_what_the_model_is(directory, tmp_path):
@@ -113,9 +123,8 @@ def test_exported_and_read_again(ran, directory, tmp_path):
 def test_a_tokenizer_of_more_tokens_than_the_embedding(tmp_path):
   checkpoints.tokenizer(tmp_path)
   checkpoints.model(tmp_path, vocab_size=64)
-  with errors.raises(ValueError, '64'):
+  with refused(tmp_path, '64'):
     build.experiment(config(tmp_path / 'data', tmp_path))
-  assert not (tmp_path / 'data').exists()
 
 
 @pytest.mark.parametrize(
@@ -129,10 +138,8 @@ def test_a_tokenizer_of_more_tokens_than_the_embedding(tmp_path):
 def test_a_file_that_is_missing(tmp_path, file, message):
   checkpoints.model(checkpoints.tokenizer(tmp_path))
   (tmp_path / file).unlink()
-  with errors.raises(ValueError, message) as caught:
+  with refused(tmp_path, message):
     build.experiment(config(tmp_path / 'data', tmp_path))
-  assert '\n' not in str(caught.value)
-  assert not (tmp_path / 'data').exists()
 
 
 def test_actions_longer_than_a_message(tmp_path, directory):
@@ -239,15 +246,10 @@ def test_the_policy_begins_with_an_adapter(adapted):
 @pytest.mark.parametrize(
   ('changes', 'message'),
   [
-    (
-      {'lora.rank': 4},
-      'rank 2 4 c.lora lora.rank',
-    ),
+    ({'lora.rank': 4}, 'rank 2 4 c.lora lora.rank'),
     ({'lora.alpha': 8.0}, '2 alpha 8 lora.alpha 4'),
     ({'lora.pattern': 'q|v'}, 'lora.pattern q'),
     ({'lora.rank': 0}, 'lora.rank 0'),
-    ({'model.path': ''}, 'model.path'),
-    ({'init': 'elsewhere'}, 'init elsewhere'),
     ({'lora.path': 'nowhere'}, 'adapter_config.json'),
   ],
 )
@@ -255,39 +257,25 @@ def test_an_adapter_that_does_not_fit(adapted, tmp_path, changes, message):
   c = adapted[0].copy_and_resolve_references()
   c.data = str(tmp_path / 'data')
   c.update_from_flattened_dict(changes)
-  with errors.raises(ValueError, message) as caught:
+  with refused(tmp_path, message):
     build.experiment(c)
-  assert '\n' not in str(caught.value)
-  assert not (tmp_path / 'data').exists()
 
 
 @pytest.mark.parametrize(
   ('changes', 'message'),
   [
-    (
-      {'chat_format': 'chatml'},
-      'rollout.chat_format chatml',
-    ),
+    ({'chat_format': 'chatml'}, 'rollout.chat_format chatml'),
     ({'chat_format': 'chat'}, 'chat'),
     ({'system': 'Play.'}, '--config.rollout.system'),
-    (
-      {'system': 'Play.', 'chat_format': 'bare'},
-      'system Play',
-    ),
-    (
-      {'history': 'full', 'context': 30},
-      'context 30',
-    ),
+    ({'system': 'Play.', 'chat_format': 'bare'}, 'system Play'),
   ],
 )
 def test_a_frame_that_is_not_there(directory, tmp_path, changes, message):
   c = config(tmp_path / 'data', directory)
   c.micro_batch = 8
   c.rollout.update(changes)
-  with errors.raises(ValueError, message) as caught:
+  with refused(tmp_path, message):
     build.experiment(c)
-  assert '\n' not in str(caught.value)
-  assert not (tmp_path / 'data').exists()
 
 
 def test_a_chat_frame_needs_a_checkpoint(tmp_path):

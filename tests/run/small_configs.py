@@ -2,6 +2,23 @@
 
 from agentrl.configs import grpo
 
+SMALL = {
+  'micro_batch': 8,
+  'sft.batch': 8,
+  'model.layers': 1,
+  'model.width': 16,
+  'model.heads': 2,
+  'model.kv_heads': 2,
+  'model.head_dim': 8,
+  'model.mlp': 32,
+  'rollout.batch': 8,
+  'rollout.slots': 8,
+  'rollout.max_turns': 4,
+  'env.train': 16,
+  'env.test': 4,
+  'eval.episodes': 8,
+}
+
 
 def countdown(arg='tiny,env=countdown', **changes):
   c = grpo.get_config(arg)

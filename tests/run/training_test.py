@@ -215,14 +215,9 @@ def test_a_stopped_run_is_saved_once_where_it_stopped(stop):
   assert book.only('save') == saved
 
 
-def test_updates_without_a_finite_gradient_end_the_run_if_in_a_row():
+def test_updates_without_a_finite_gradient_end_the_run():
   longest = ('rl', 0, 4 * hooks.MAX_NONFINITE_UPDATES)
-  last = lambda skip: run(stages=[longest], skipped=skip).lines[-1]  # noqa: E731
-  often = last(lambda step: step % hooks.MAX_NONFINITE_UPDATES > 0)
-  assert often == ('save', longest[2])
-  kind, text = last(lambda step: step >= 5)
-  done = 5 + hooks.MAX_NONFINITE_UPDATES + 1  # the last row is read a step late
-  assert kind == 'raised'
-  assert f'no finite gradient at step {done};' in text
   book = run(stages=[longest], skipped=lambda step: step >= 5)
+  done = 5 + hooks.MAX_NONFINITE_UPDATES + 1  # the last row is read a step late
+  assert f'no finite gradient at step {done};' in book.lines[-1][1]
   assert book.only('save') == [(done,)]

@@ -46,17 +46,3 @@ def test_what_is_stored_comes_back_to_the_bit():
     if impl:
       back, x = jax.random.key_data(back), jax.random.key_data(x)
     np.testing.assert_array_equal(back, x)
-
-
-def test_the_first_difference_is_named():
-  arrays = leaves.named(state())
-  saved = [leaves.describe(path, x) for path, x in arrays.items()]
-  assert leaves.difference(saved, arrays) is None
-  longer = arrays | {'more': jnp.ones(2)}
-  assert leaves.difference(saved, longer) == (
-    "leaf 'more' is missing there and float32[2] here"
-  )
-  other = arrays | {'params/w': jnp.ones(2)}
-  assert leaves.difference(saved, other) == (
-    "leaf 'params/w' is float32[2, 3] there and float32[2] here"
-  )

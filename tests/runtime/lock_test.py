@@ -106,28 +106,6 @@ def test_of_many_at_the_same_moment_one_wins(tmp_path):
     assert len(locks(folder)) == 1
 
 
-def test_threads_race_too(tmp_path):
-  barrier, told = threading.Barrier(6), []
-
-  def race():
-    lock = Lock(tmp_path, beat=BEAT)
-    barrier.wait()
-    try:
-      with lock:
-        told.append('have')
-        while len(told) < 6:
-          time.sleep(0.01)
-    except TakenError:
-      told.append('taken')
-
-  threads = [threading.Thread(target=race) for _ in range(6)]
-  for t in threads:
-    t.start()
-  for t in threads:
-    t.join()
-  assert sorted(told) == ['have', *['taken'] * 5]
-
-
 def test_after_a_kill_it_is_taken_over_at_once(tmp_path, caplog):
   """Though nobody waits for the minute; reaped or not."""
   first = holder(tmp_path)
@@ -328,6 +306,13 @@ def test_a_lock_in_a_bucket_is_renewed_and_given_back(bucket):  # noqa: F811
     first, end = place.read_bytes(), time.monotonic() + 20
     while place.read_bytes() == first:
       assert time.monotonic() < end
+    with pytest.raises(TakenError):
+      Lock(folder, beat=BEAT, stale=1).__enter__()
     lock.check()
   with Lock(folder, beat=NEVER) as lock:  # free at once
-    lock.check()
+    (place,) = folder.iterdir()
+    first, *rest = place.read_bytes().splitlines(keepends=True)
+    elsewhere = json.loads(first) | {'machine': 'elsewhere'}
+    storage.write(place, b'\n'.join([json.dumps(elsewhere).encode(), *rest]))
+    with Lock(folder, beat=BEAT, stale=0.2), pytest.raises(LostError):
+      lock.check()

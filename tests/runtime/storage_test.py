@@ -1,6 +1,5 @@
 """Files of a run, on disk and in an emulated bucket: the same behaviour."""
 
-import json
 import pathlib
 
 import jax.numpy as jnp
@@ -10,7 +9,6 @@ import pytest
 from agentrl.log import metrics, shards, trajectories
 from agentrl.run import workdir
 from agentrl.runtime import checkpoint, storage
-from agentrl.runtime import lock as lock_lib
 from tests import errors
 from tests.bucket import bucket  # noqa: F401
 from tests.log.trajectories_test import trajectory
@@ -141,7 +139,8 @@ def test_a_request_that_was_repeated_appends_once(bucket, monkeypatch):  # noqa:
   assert storage.read(place) == b'one\ntwo\n'
 
 
-def test_metrics_resume_without_gap_or_duplicate(folder):
+def test_metrics_resume_without_gap_or_duplicate(bucket):  # noqa: F811
+  folder = storage.path(bucket)
   for steps, after in (([1, 2, 3], None), ([3, 4], 2), ([1], None)):
     writer = metrics.MetricsWriter(folder, resume_after=after, header={'a': 1})
     for step in steps:
@@ -173,64 +172,32 @@ def test_trajectories_resume_and_are_read_one_by_one(folder, monkeypatch):
   assert again.heads.dtype == shards.HEAD
 
 
-def test_one_process_holds_the_lock(folder):
-  with lock_lib.Lock(folder, beat=0.05) as lock:
-    lock.check()
-    with pytest.raises(lock_lib.TakenError):
-      lock_lib.Lock(folder, beat=0.05, stale=1).__enter__()
-  with lock_lib.Lock(folder, beat=0.05) as second:
-    second.check()
-    assert [*storage.files(folder)] == ['lock.2']
-
-
-def test_a_lock_that_was_taken_over_is_lost(folder):
-  with lock_lib.Lock(folder, beat=0.05) as lock:
-    lock._done.set()
-    lock._thread.join()
-    line = json.loads(storage.read(folder / 'lock.1').partition(b'\n')[0])
-    line['machine'] = 'another'
-    storage.write(folder / 'lock.1', json.dumps(line))
-    with (
-      lock_lib.Lock(folder, beat=0.05, stale=0.2),
-      pytest.raises(lock_lib.LostError),
-    ):
-      lock.check()
-
-
 def state(x: float) -> dict:
   return {'w': jnp.arange(3000.0) * x, 'n': jnp.int32(x)}
 
 
-def test_checkpoints_fall_back_to_the_step_before(folder):
-  saves = checkpoint.Checkpoints(folder / 'checkpoints')
-  folder.mkdir(parents=True, exist_ok=True)
+def test_checkpoints_in_a_bucket(bucket):  # noqa: F811
+  """What is damaged is kept beside, and what was cut short is removed."""
+  folder = storage.path(bucket) / 'checkpoints'
+  saves = checkpoint.Checkpoints(folder)
+
+  def kept() -> set[str]:
+    saves.wait()
+    return {x.partition('/')[0] for x in storage.files(folder)}
+
   for step in (1, 2, 3):
     saves.save(step, state(step), {'step': step})
-  saves.close()
-  names = storage.files(folder / 'checkpoints')
-  assert {x.partition('/')[0] for x in names} == {'2', '3'}
-  for broken in (None, 'manifest.json', 'state/manifest.ocdbt'):
-    if broken:
-      storage.write(folder / 'checkpoints' / '3' / broken, b'?')
-    step, back, meta = saves.latest(state(0))
-    assert (step, meta) == ((2 if broken else 3), {'step': step})
-    np.testing.assert_array_equal(back['w'], state(step)['w'])
+  assert kept() == {'2', '3'}
+  storage.write(folder / '3' / 'state/manifest.ocdbt', b'?')
+  step, back, meta = saves.latest(state(0))
+  assert (step, meta) == (2, {'step': 2})
+  np.testing.assert_array_equal(back['w'], state(2)['w'])
   saves.save(4, state(4), {})
-  saves.close()
-  kept = {x.partition('/')[0] for x in storage.files(folder / 'checkpoints')}
-  assert kept == {'2', '3.damaged.1', '4'}
-
-
-def test_a_save_that_was_cut_short_is_removed(folder):
-  saves = checkpoint.Checkpoints(folder / 'checkpoints')
-  folder.mkdir(parents=True, exist_ok=True)
-  for step in (1, 2):
-    saves.save(step, state(step), {})
-  saves.wait()
-  storage.remove(folder / 'checkpoints' / '2' / 'manifest.json')
-  storage.write(folder / 'checkpoints' / 'saving', '2')
-  assert saves.latest(state(0))[0] == 1
-  saves.save(2, state(7), {})
+  assert kept() == {'2', '3.damaged.1', '4'}
+  storage.remove(folder / '4' / 'manifest.json')
+  storage.write(folder / 'saving', '4')
+  assert saves.latest(state(0))[0] == 2
+  saves.save(4, state(7), {})
   assert float(saves.latest(state(0))[1]['n']) == 7
   saves.close()
 

@@ -9,10 +9,7 @@ from tests import errors
 
 @pytest.mark.parametrize(
   ('env', 'field', 'value', 'fix'),
-  [
-    ('sokoban', 'boxes', 2, 'boxes'),
-    ('frozen_lake', 'slip', True, 'env.slip'),
-  ],
+  [('sokoban', 'boxes', 2, 'boxes'), ('frozen_lake', 'slip', True, 'env.slip')],
 )
 def test_a_planner_knows_where_its_moves_lead(env, field, value, fix):
   c = grpo.get_config(f'tiny,env={env}')

@@ -194,19 +194,9 @@ def test_every_default_is_in_its_domain():
 @pytest.mark.parametrize(
   'path',
   [
-    'task',
-    'rollout.kind',
-    'collect',
-    'minibatch',
-    'reward',
-    'curate',
-    'signal',
-    'advantage',
-    'post',
-    'loss',
-    'memory',
-    'stream.episode',
-    'loss_aggregation.ppo',
+    *('task', 'rollout.kind', 'collect', 'minibatch', 'reward', 'curate'),
+    *('signal', 'advantage', 'post', 'loss', 'memory'),
+    *('stream.episode', 'loss_aggregation.ppo'),
   ],
 )
 def test_pieces_that_there_are_not(path):

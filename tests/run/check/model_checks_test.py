@@ -10,10 +10,7 @@ from tests import errors
 
 @pytest.mark.parametrize(
   ('field', 'value', 'why'),
-  [
-    ('model.qk_norm', True, 'model'),
-    ('lora.rank', 2, ''),
-  ],
+  [('model.qk_norm', True, 'model'), ('lora.rank', 2, '')],
 )
 def test_qk_clip_needs_weights_that_it_can_scale(field, value, why):
   c = muonclip.get_config('tiny')

@@ -22,10 +22,7 @@ def lake(**fields):
     (dict(source='task'), 'field of env.name frozen_lake'),
     (dict(field='x'), 'field x task'),
     (dict(failed='x'), 'failed x outcome'),
-    (
-      dict(shift=2),
-      'shift 2',
-    ),
+    (dict(shift=2), 'shift 2'),
     (dict(max_tokens=-1), 'max_tokens -1'),
   ],
 )
@@ -52,12 +49,7 @@ def test_names_that_are_taken_and_groups_of_one():
   [
     ('opd', 'signal.reference', dict(role='policy'), 'policy'),
     ('gkd', 'distillation.distillation', dict(role='policy'), ''),
-    (
-      'gkd',
-      'distillation.distillation',
-      dict(reading='nulled'),
-      'nulled',
-    ),
+    ('gkd', 'distillation.distillation', dict(reading='nulled'), 'nulled'),
     (
       'opd',
       'signal.reference',
@@ -78,11 +70,7 @@ def test_a_teacher_is_another_one(method, at, changes, sentence):
 @pytest.mark.parametrize(
   ('arg', 'fields', 'sentence'),
   [
-    (
-      'env=countdown',
-      dict(source='solution'),
-      'source solution',
-    ),
+    ('env=countdown', dict(source='solution'), 'source solution'),
     ('env=countdown', dict(source='outcome'), 'source outcome'),
     ('env=countdown', None, 'reading:guidance'),
     ('env=frozen_lake', dict(text='x'), 'env:hints'),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentrl.configs import grpo
+from agentrl.configs import base, grpo
 from agentrl.run.check import service_checks
 from tests import errors
 
@@ -24,16 +24,30 @@ def test_one_that_the_environment_asks_is_there():
     service_checks.services(c, ('user',), 'process')
 
 
+URL = 'https://x/v1'
+
+
 @pytest.mark.parametrize(
   ('service', 'fix'),
   [
-    ({'run': 'runs/a'}, '2'),
-    ({'role': ''}, '0'),
-    ({'role': 'critic'}, 'user.role critic'),
+    ({'role': ''}, 'service.user 0'),
+    ({'run': 'runs/a'}, 'service.user 2'),
+    ({'address': URL}, 'service.user 2'),
+    ({'role': '', 'function': 'no:where'}, 'service.user.function no:where'),
+    ({'role': 'teacher'}, 'user.role teacher policy'),
+    ({'role': 'critic'}, 'user.role critic policy'),  # which has a value head
     ({'model': 'm'}, 'user.model m service.user.address'),
     ({'context': 8, 'message': 8}, 'user.context 8'),
+    ({'role': '', 'address': 'x'}, 'service.user address x'),
+    ({'role': '', 'address': URL}, 'service.user model'),
+    (
+      {'role': '', 'address': URL, 'model': 'm', 'key_env': 'NOT_SET_HERE'},
+      'service.user key_env NOT_SET_HERE',
+    ),
   ],
 )
 def test_one_has_one_source_and_room_to_answer(service, fix):
+  c = config(**service)
+  base.role(c, 'critic', heads=1)
   with errors.raises(ValueError, fix):
-    service_checks.services(config(**service), ('user',), 'thread')
+    service_checks.services(c, ('user',), 'thread')

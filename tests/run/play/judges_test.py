@@ -39,9 +39,11 @@ def letters(item):
 
 
 def heard(item):
-  """1 if every turn has what was read before it, and the first one the task."""
+  """The same, if every turn has what was read, and the first one the task."""
   first = str(item.task['target']) in item.turns[0].observation
-  return float(first and all(x.observation for x in item.turns))
+  return (
+    letters(item) if first and all(x.observation for x in item.turns) else -1
+  )
 
 
 def whole(item):
@@ -102,8 +104,9 @@ def messages(s, batch):
 
 
 @pytest.mark.slow
-def test_a_judge_on_hosts_sees_what_the_policy_wrote(tmp_path):
-  s, batch, numbers = collected(judged(tmp_path))
+def test_a_judge_on_hosts_sees_what_was_written_and_answered(tmp_path):
+  s, batch, numbers = collected(judged(tmp_path, path=f'{__name__}:heard'))
+  assert batch.turns.valid[:, 1].any()
   written = messages(s, batch)
   for at, text in written.items():
     score = (sum(text.encode()) % 7) / 7
@@ -111,13 +114,6 @@ def test_a_judge_on_hosts_sees_what_the_policy_wrote(tmp_path):
   assert batch.turns.scored[batch.turns.valid].all()
   assert numbers['rollout/judge/function/items'] == len(written)
   assert numbers['rollout/judge/function/unscored'] == 0
-
-
-@pytest.mark.slow
-def test_a_judge_on_hosts_sees_what_the_environment_answered(tmp_path):
-  _, batch, _ = collected(judged(tmp_path, path=f'{__name__}:heard'))
-  assert batch.turns.valid[:, 1].any()
-  assert (batch.turns.terms['judged'][batch.turns.valid] == 1).all()
 
 
 @pytest.mark.slow

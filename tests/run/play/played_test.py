@@ -28,14 +28,7 @@ def broken(text, turns=()):
 
 
 @pytest.mark.parametrize(
-  'ended',
-  [
-    [WHOLE],
-    [CUT],
-    [broken('x'), WHOLE],
-    [NONE_TO_TAKE],
-    [],
-  ],
+  'ended', [[WHOLE], [CUT], [broken('x'), WHOLE], [NONE_TO_TAKE], []]
 )
 def test_nothing_is_said_where_something_was_played(ended):
   watch = played.Watch()

@@ -18,8 +18,8 @@ from agentrl.run.stage import sft_stages
 from agentrl.run.stage import stages as stages_lib
 from agentrl.runtime.preemption import Stopped
 from agentrl.signal.base import Context
-from agentrl.types import Module, Status, TrainState
-from tests import errors
+from agentrl.types import Module, Status
+from tests import errors, states
 
 TRAIN, TEST, SHOWN = 12, 5, (1, 2, 4, 7, 8, 11)
 
@@ -64,14 +64,7 @@ def _setup(**changes):
 
 
 def _state():
-  return TrainState(
-    step=jnp.int32(0),
-    params={'policy': {'w': jnp.ones(())}},
-    opt={},
-    signal={},
-    memory=(),
-    key=jax.random.key(1),
-  )
+  return states.state(params={'policy': {'w': jnp.ones(())}})
 
 
 class Asked(list):
@@ -114,12 +107,6 @@ def _stages(s, asked):
 
 def _bits(key):
   return tuple(np.asarray(jax.random.key_data(key)).tolist())
-
-
-def test_rl_follows_the_warm_start():
-  warm, rl = _stages(_setup(), Asked())
-  assert (warm.name, warm.start, warm.end) == ('sft', 0, 5)
-  assert (rl.name, rl.start, rl.end) == ('rl', 5, 13)
 
 
 def test_the_warm_start_shows_what_has_a_demonstration():
@@ -220,13 +207,6 @@ def test_attempts_begin_like_others_from_the_first_step_on(start):
   for step in (start, start + 1, start + 3):
     stage.open(step)
   assert told == [True, False, False]
-
-
-def test_the_end_of_a_stage_is_its_own():
-  """It is evaluated as the stage that did its last step."""
-  stages = _stages(_setup(), Asked())
-  at = [stages_lib.stage_at(stages, done).name for done in range(14)]
-  assert at == ['sft'] * 6 + ['rl'] * 8
 
 
 def test_an_evaluation_is_of_the_stage_that_did_the_step():

@@ -17,25 +17,7 @@ from agentrl.types import Span
 from tests import errors
 from tests.run import small_configs
 
-SMALL = {
-  'steps': 0,
-  'sft.steps': 3,
-  'sft.batch': 8,
-  'micro_batch': 8,
-  'model.width': 16,
-  'model.heads': 2,
-  'model.kv_heads': 2,
-  'model.head_dim': 8,
-  'model.mlp': 32,
-  'model.layers': 1,
-  'rollout.batch': 8,
-  'rollout.slots': 8,
-  'rollout.max_turns': 4,
-  'env.train': 16,
-  'env.test': 4,
-  'eval.episodes': 8,
-  'log.groups': -1,
-}
+SMALL = small_configs.SMALL | {'steps': 0, 'sft.steps': 3, 'log.groups': -1}
 
 
 def config(folder, **more):
@@ -128,14 +110,8 @@ def test_a_run_trains_on_a_store(folder, tmp_path):
   ('changes', 'match'),
   [
     ({'sft.store': 'none'}, 'store none demos'),
-    (
-      {'sft.store': 'demos', 'rollout.max_turns': 1},
-      '1',
-    ),
-    (
-      {'sft.store': 'demos', 'rollout.history': 'full'},
-      '0 history turn full',
-    ),
+    ({'sft.store': 'demos', 'rollout.max_turns': 1}, '1'),
+    ({'sft.store': 'demos', 'rollout.history': 'full'}, '0 history turn full'),
   ],
 )
 def test_what_does_not_fit_is_one_sentence_before_anything_is_made(
