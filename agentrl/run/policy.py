@@ -77,6 +77,7 @@ class Policy:
     self.shape, self.tokenizer, self.eot = shape, tokenizer, eot
     self._chat = chat
     self._lock = threading.Lock()  # of the engine
+    self._params: PyTree = None
     self.params = params
 
   @property
@@ -86,8 +87,8 @@ class Policy:
 
   @params.setter
   def params(self, params: PyTree) -> None:
-    if (before := getattr(self, '_params', None)) is not None:
-      _check_shapes(before, params)
+    if self._params is not None:
+      _check_shapes(self._params, params)
     self._params = params
     # None frees its copy and its cache.
     self._engine: tuple[Engine, PyTree] | None = None
@@ -373,8 +374,7 @@ def _check_shapes(before: PyTree, params: PyTree) -> None:
   for name in {**was, **now}:
     if was.get(name) != now.get(name):
       raise ValueError(
-        f'params{name} must keep its shape {was.get(name, "(none)")}, got'
-        f' {now.get(name, "none")}'
+        f'params{name} must keep its shape {was.get(name)}, got {now.get(name)}'
       )
 
 
