@@ -217,64 +217,53 @@ def _args(laid):
 
 
 @everywhere
-def test_next_token(how, laid):
+@pytest.mark.parametrize(
+  ('f', 'of_trajectory'),
+  [
+    (segment.next_token, lambda x: np.append(x[1:], 0)),
+    (segment.prefix_sum, np.cumsum),
+  ],
+)
+def test_along_a_trajectory(how, f, of_trajectory, laid):
   value, args = laid.tokens['value'], _args(laid)
-  got = _run(how, segment.next_token, value, *args, shape=value.shape)
-  want = []
-  for turns in STORY.token['value']:
-    x = np.concatenate(turns)
-    want.append(
-      np.split(np.append(x[1:], 0), np.cumsum([len(t) for t in turns])[:-1])
+  got = _run(how, f, value, *args, shape=value.shape)
+  want = [
+    np.split(
+      of_trajectory(np.concatenate(turns)),
+      np.cumsum([len(t) for t in turns])[:-1],
     )
-  got_read = batches.flat(batches.read(got, STORY, laid))
-  np.testing.assert_allclose(got_read, batches.flat(want), rtol=1e-12)
+    for turns in STORY.token['value']
+  ]
+  read = batches.flat(batches.read(got, STORY, laid))
+  np.testing.assert_allclose(read, batches.flat(want), rtol=1e-10, atol=1e-12)
   assert not np.asarray(got)[~laid.batch.rows.sampled].any()
 
 
 @everywhere
-@pytest.mark.parametrize('factor', [1.0, 0.9, 0.0])
-def test_accumulate_tokens(how, factor, laid):
+def test_accumulate_tokens(how, laid):
   """Also over turns without sampled tokens, and past invalid ones."""
   rows, valid = laid.batch.rows, laid.batch.turns.valid.copy()
   sampled = rows.sampled & ~((rows.traj == 1) & (rows.turn == 1))
   valid[1, 2] = False
-  x = laid.tokens['value']
+  x, factors = laid.tokens['value'], (1.0, 0.9, 0.0)
 
-  def f(x, mask, index, valid):
-    return segment.accumulate_tokens(x, factor, mask, index, valid)
+  def f(x, *args):
+    return [segment.accumulate_tokens(x, factor, *args) for factor in factors]
 
   index = segment.index(laid.batch)
-  got = _run(how, f, x, sampled, index, valid, shape=x.shape)
-  got = batches.read(np.where(sampled, got, 0), STORY, laid)
-  for i, turns in enumerate(STORY.token['value']):
-    y = 0.0
-    for k in reversed(range(len(turns))):
-      if (i, k) in ((1, 1), (1, 2)):
-        continue
-      for j in reversed(range(len(turns[k]))):
-        y = turns[k][j] + factor * y
-        np.testing.assert_allclose(got[i][k][j], y, rtol=1e-10, atol=1e-12)
+  found = _run(how, f, x, sampled, index, valid, shape=x.shape)
   assert len(STORY.size[1]) > 3
-  assert not got[1][1].any()
-
-
-@pytest.mark.parametrize('how', ['jit', 'explicit'])
-def test_since_start(how, laid):
-  value, args = laid.tokens['value'], _args(laid)
-  got = _run(how, segment.prefix_sum, value, *args, shape=value.shape)
-  want = [
-    np.split(
-      np.cumsum(np.concatenate(turns)), np.cumsum([len(t) for t in turns])[:-1]
-    )
-    for turns in STORY.token['value']
-  ]
-  np.testing.assert_allclose(
-    batches.flat(batches.read(got, STORY, laid)),
-    batches.flat(want),
-    rtol=1e-10,
-    atol=1e-12,
-  )
-  assert np.all(np.asarray(got)[~laid.batch.rows.sampled] == 0)
+  for factor, got in zip(factors, found, strict=True):
+    got = batches.read(np.where(sampled, got, 0), STORY, laid)
+    for i, turns in enumerate(STORY.token['value']):
+      y = 0.0
+      for k in reversed(range(len(turns))):
+        if (i, k) in ((1, 1), (1, 2)):
+          continue
+        for j in reversed(range(len(turns[k]))):
+          y = turns[k][j] + factor * y
+          np.testing.assert_allclose(got[i][k][j], y, rtol=1e-10, atol=1e-12)
+    assert not got[1][1].any()
 
 
 @pytest.mark.parametrize('how', ['jit', 'explicit'])

@@ -250,6 +250,7 @@ def test_the_policy_begins_with_an_adapter(adapted):
     ({'lora.alpha': 8.0}, '2 alpha 8 lora.alpha 4'),
     ({'lora.pattern': 'q|v'}, 'lora.pattern q'),
     ({'lora.rank': 0}, 'lora.rank 0'),
+    ({'init': 'elsewhere'}, 'init elsewhere'),
     ({'lora.path': 'nowhere'}, 'adapter_config.json'),
   ],
 )
