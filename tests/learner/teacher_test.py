@@ -229,16 +229,6 @@ def test_a_loss_that_couples_rows_leaves_it_as_it_is():
   close(got, want)
 
 
-@pytest.mark.parametrize('beta', ONE_BETA)
-def test_from_an_equal_teacher_there_is_nothing_to_learn(beta):
-  batch, params = batch_of(), params_of(learner().context.modules)
-  params['teacher'] = params[POLICY]
-  grads, (loss, _) = gradient(batch, params, beta=beta)
-  np.testing.assert_allclose(loss, 0, atol=1e-6)
-  for x in jax.tree.leaves(grads):
-    np.testing.assert_allclose(x, 0, atol=1e-6)
-
-
 HINTS = [[5, 6, 7], [], [9], [5, 2]]
 
 
