@@ -24,6 +24,7 @@ def test_each_step_is_read_once_a_step_ahead_and_none_past_the_end():
   it = Recorded(3)
   it.open(0)
   assert [it.task(None, step) for step in range(3)] == [0, 1, 2]
+  it._thread.shutdown()  # when all that it was asked is read
   assert it.counts.tolist() == [1, 1, 1, 0, 0, 0, 0, 0]
 
 
