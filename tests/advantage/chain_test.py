@@ -113,14 +113,6 @@ def test_credit_is_never_differentiated(laid):
   assert all(not g.any() for g in jax.tree.leaves(grads))
 
 
-def test_token_advantage_is_zero_outside_of_turns(laid):
-  credit, _ = chain.stream([_put(1.0, 2.0)], laid.batch, {})
-  x = chain.token_advantage(credit, laid.batch.rows)
-  sampled = np.asarray(laid.batch.rows.sampled)
-  assert (np.asarray(x)[sampled] == 3).all()
-  assert (np.asarray(x)[~sampled] == 0).all()
-
-
 def test_mean_over_the_tokens_of_a_turn():
   batch = batches.lay(batches.story(7), 'history', padding=2).batch
   rows, r = batch.rows, np.random.default_rng(0)

@@ -4,17 +4,16 @@ import numpy as np
 import pytest
 
 from tests import batches
+from tests.advantage import unscored
 
 pytestmark = pytest.mark.usefixtures('float64')
 
 STORY = batches.story(7, groups=3, members=4)
 
 
-def _moved(layout='packed', scored=None):
+def _moved(layout='packed', failed=()):
   laid = batches.lay(STORY, layout, padding=1)
-  turns = laid.batch.turns
-  scored = turns.scored if scored is None else scored
-  batch = laid.batch.replace(turns=turns.replace(scored=scored))
+  batch = unscored.turns(laid.batch, *failed)
   made = batches.links('add_signal', 'move_turns')
   credit, _ = batches.stream(made, batch, laid.signals)
   return np.asarray(credit.turn)
@@ -32,10 +31,7 @@ def test_every_turn_has_the_value_of_the_turn_half_a_trajectory_before(layout):
 
 
 def test_a_turn_whose_judge_failed_stays_out_of_it():
-  laid = batches.lay(STORY, 'packed', padding=1)
-  scored = laid.batch.turns.scored.copy()
-  scored[1, 2] = False
-  got, x = _moved(scored=scored)[1], STORY.step[1]
+  got, x = _moved(failed=[(1, 2)])[1], STORY.step[1]
   assert len(x) == 4
   # It earns nothing, and nobody else has what it would have earned.
   np.testing.assert_array_equal(got[:4], [x[3], x[0], 0, x[1]])

@@ -17,10 +17,8 @@ STORY = batches.story(seed=5)
 FINISH = {
   'factor': ('entropy_factor',),
   'batch': (('entropy_factor', {'by': (), 'lam': -0.7}),),
-  'off': (('entropy_factor', {'lam': 0.0}),),
   'boost': ('entropy_boost',),
   'boost_group': (('entropy_boost', {'by': ('group',), 'coef': 0.5}),),
-  'boost_off': (('entropy_boost', {'coef': 0.0}),),
   'tokens': ('to_tokens', 'entropy_factor'),
   'plain': (),
 }
@@ -119,14 +117,6 @@ def test_boost_is_the_equation(name, coef, variant):
   want = _times(got['plain'], want)
   np.testing.assert_allclose(
     batches.flat(got[name]), batches.flat(want), rtol=1e-10, atol=1e-12
-  )
-
-
-@pytest.mark.parametrize('name', ['off', 'boost_off'])
-def test_no_strength_changes_nothing(name):
-  got = results('turn')
-  np.testing.assert_array_equal(
-    batches.flat(got[name]), batches.flat(got['plain'])
   )
 
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from agentrl import ops, registry, segment
 from agentrl.advantage import chain, task_value
 from agentrl.curate import select
-from agentrl.types import Batch, Rows, Turns
+from agentrl.types import Batch
+from tests.advantage import one_token_turns
 
 MEMBERS = 4
 LINKS = {
@@ -34,35 +35,11 @@ LINKS = {
 
 def batch_of(reward, valid=None, members=MEMBERS) -> Batch:
   """One token a turn; groups of members that stand together."""
-  b, k = reward.shape
-  valid = np.ones((b, k), bool) if valid is None else valid
-  traj, turn = np.indices((b, k), np.int32)
-  node = jnp.arange(b * k, dtype=jnp.int32).reshape(b, k)
-  zero = jnp.zeros((b, k), jnp.int32)
-  there = jnp.asarray(valid)
-  rows = Rows(
-    tokens=zero,
-    seg=jnp.where(there, 0, -1),
-    traj=jnp.where(there, traj, -1),
-    turn=jnp.where(there, turn, -1),
-    span=zero.astype(jnp.int8),
-    sampled=there,
-    weight=there.astype(jnp.float32),
-    logp=-there.astype(jnp.float32),
-    version=zero,
+  group = (np.arange(len(reward)) // members).tolist()
+  batch = one_token_turns.make_batch(
+    reward, group=group, valid=valid, dtype=np.float32
   )
-  turns = Turns(
-    reward=jnp.asarray(reward, jnp.float32),
-    terms={},
-    scored=there,
-    valid=there,
-    state=node,
-    node=node,
-    agent=zero,
-  )
-  group = jnp.arange(b, dtype=jnp.int32) // members
-  outcome, status = jnp.zeros(b), jnp.zeros(b, jnp.int32)
-  return Batch(rows, turns, {'group': group}, outcome, status)
+  return batch.replace(turns=batch.turns.replace(state=batch.turns.node))
 
 
 @functools.partial(jax.jit, static_argnums=1)
@@ -99,13 +76,18 @@ def shuffled(kind: str, groups: int, k: int, seed=0) -> Batch:
   return batch_of(reward, valid)
 
 
+def small(*rows, other=()) -> np.ndarray:
+  """The rows and then the others, in the one small shape that is compiled."""
+  x = np.zeros((8, 13), np.float32)
+  for i, row in [*enumerate(rows), *enumerate(other, 4)]:
+    x[i, : len(row)] = row
+  return x
+
+
 def summands() -> np.ndarray:
   """No float32 is 0.1: one less ten times a tenth is nothing, too."""
-  x = np.zeros((4, 13), np.float32)
-  x[0, :11] = [1.0] + [-0.1] * 10
-  x[1, :6] = [0.5] + [-0.1] * 5
-  x[2, 3:7] = [0.3, -0.1, -0.1, -0.1]
-  return x
+  tenths = [0, 0, 0, 0.3, -0.1, -0.1, -0.1]
+  return small([1.0] + [-0.1] * 10, [0.5] + [-0.1] * 5, tenths)
 
 
 @pytest.mark.parametrize('name', LINKS)
@@ -117,14 +99,8 @@ def test_the_order_of_rewards_does_not_matter(kind, name):
 
 @pytest.mark.parametrize('name', LINKS)
 def test_one_sum_of_different_summands(name):
-  three = np.zeros((4, 13))
-  three[:, :3] = [
-    [3.3, 4.4, 0.1],
-    [4.4, 3.3, 0.1],
-    [0.1, 3.3, 4.4],
-    [3.3, 0.1, 4.4],
-  ]
-  for x in (three, summands()):
+  three = [3.3, 4.4, 0.1], [4.4, 3.3, 0.1], [0.1, 3.3, 4.4], [3.3, 0.1, 4.4]
+  for x in (small(*three, other=three[::-1]), summands()):
     np.testing.assert_array_equal(credit_of(batch_of(x), name), 0)
 
 
@@ -205,7 +181,7 @@ def test_unequal_returns_are_those_of_float64(kind):
 @pytest.mark.parametrize('bad', [np.nan, np.inf])
 def test_what_is_not_finite_is_seen(bad, name):
   """An update without a finite gradient is skipped and ends a run."""
-  x = np.ones((8, 2), np.float32)
+  x = np.ones((8, 13), np.float32)
   x[1, 0] = bad
   got = np.asarray(credit_of(batch_of(x), name))
   assert not np.isfinite(got[:MEMBERS]).all()
@@ -217,17 +193,17 @@ def test_what_is_not_finite_is_seen(bad, name):
 )
 def test_small_differences_are_not_flattened(x):
   x = np.float32(x)
-  got = np.asarray(credit_of(batch_of(x[:, None], members=2), 'dr_grpo'))[:, 0]
+  batch = batch_of(small(*x[:, None]), members=2)
+  got = np.asarray(credit_of(batch, 'dr_grpo'))[:2, 0]
   want = np.float64(x) - np.float64(x).mean()
   np.testing.assert_allclose(got, want, rtol=1e-5)
-  place = np.asarray(credit_of(batch_of(x[:, None], members=2), 'rank'))[:, 0]
+  place = np.asarray(credit_of(batch, 'rank'))[:2, 0]
   np.testing.assert_array_equal(place, [-1, 1])
 
 
 def test_members_of_one_return_share_their_rank_and_their_lead():
-  x = np.zeros((4, 3), np.float32)
-  x[:3] = [[3.3, 4.4, 0.1], [0.1, 4.4, 3.3], [1.0, 0, 0]]
-  place = np.asarray(credit_of(batch_of(x), 'rank'))[:, 0]
+  x = small([3.3, 4.4, 0.1], [0.1, 4.4, 3.3], [1.0])
+  place = np.asarray(credit_of(batch_of(x), 'rank'))[:4, 0]
   np.testing.assert_allclose(place, [2 / 3, 2 / 3, -1 / 3, -1])
   assert not np.any(credit_of(batch_of(x), 'best'))
 

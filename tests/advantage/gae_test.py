@@ -8,7 +8,7 @@ import pytest
 from agentrl.advantage import chain
 from agentrl.types import Status
 from tests import batches
-from tests.advantage import estimators, little_story
+from tests.advantage import estimators, little_story, unscored
 from tests.batches import links
 
 pytestmark = pytest.mark.usefixtures('float64')
@@ -56,7 +56,7 @@ LAM = {'gamma': 0.9, 'lam': 0.8}
 LOW = {'token_gamma': 0.97, 'token_lam': 0.7}
 CASES = {
   'gae_tokens': (LAM, estimators.gae_tokens),
-  'gae_turns': (LAM, estimators.gae_turns),
+  'gae_turns': ({'lam': 0.8}, estimators.gae_turns),
   'gae_bilevel': (LAM | LOW, estimators.gae_bilevel),
 }
 
@@ -96,10 +96,7 @@ def test_a_failed_judge_teaches_nothing(name):
   """Neither credit nor a target, and the other trajectories as before."""
 
   def fail(laid):
-    scored = laid.batch.turns.scored.copy()
-    scored[1, 0] = False
-    turns = laid.batch.turns.replace(scored=scored)
-    return laid._replace(batch=laid.batch.replace(turns=turns))
+    return laid._replace(batch=unscored.turns(laid.batch, (1, 0)))
 
   before, after = _run(STORY, name), _run(STORY, name, change=fail)
   where = estimators.spread(STORY, lambda i, k: float(i != 1))

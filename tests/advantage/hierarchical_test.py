@@ -6,6 +6,7 @@ import pytest
 from agentrl.advantage import hierarchical
 from agentrl.types import Span
 from tests import batches
+from tests.advantage import unscored
 from tests.batches import links
 
 pytestmark = pytest.mark.usefixtures('float64')
@@ -121,17 +122,14 @@ def _table(rows):
   return np.array(rows, np.float64)
 
 
-def _golden():
+def test_golden():
   """Five turns, segments {0, 1} and {2, 3, 4}."""
-  return hierarchical.Segments(
+  s = hierarchical.Segments(
     has=np.ones((1, 5), bool),
     start=_table([[1, 0, 1, 0, 0]]) > 0,
     end=_table([[0, 1, 0, 0, 0]]) > 0,
   )
-
-
-def test_golden():
-  s, r = _golden(), _table([[0, 0, 0, 0, 1]])
+  r = _table([[0, 0, 0, 0, 1]])
   v_low = _table([[0.2, 0.3, 0.4, 0.5, 0.6]])
   v_high = _table([[0.25, 9, 0.45, 9, 9]])  # read at the starts only
   low = hierarchical.low(r, v_low, v_high, s, 1.0, 1.0)
@@ -196,9 +194,7 @@ def test_equal_advantages_are_exactly_zero():
 def test_a_failed_judge_teaches_nothing(link):
   """Neither credit nor target for its trajectory."""
   laid, batch, signals = _lay(_switches())
-  scored = batch.turns.scored.copy()
-  scored[1, 0] = False
-  batch = batch.replace(turns=batch.turns.replace(scored=scored))
+  batch = unscored.turns(batch, (1, 0))
   credit, _ = batches.stream(links('turn_reward', link), batch, signals)
   name = link.removeprefix('hae_')
   for x in (credit.token, credit.target[f'{name}.weight']):

@@ -10,17 +10,6 @@ from tests.advantage import one_token_turns
 pytestmark = pytest.mark.usefixtures('float64')
 
 
-def test_last_turns_are_zero_and_no_part_of_the_statistics():
-  valid = [[True, True, True], [True, True, False]]
-  batch = one_token_turns.make_batch(
-    [[1.0, 3.0, 100.0], [5.0, -50.0, 0.0]], valid=valid
-  )
-  got = one_token_turns.turn_credit(batch, 'standardize_followed')
-  x = np.array([1.0, 3.0, 5.0])
-  want = (x - 3) / (x.std(ddof=1) + 1e-6)
-  np.testing.assert_allclose(got, [[want[0], want[1], 0], [want[2], 0, 0]])
-
-
 @pytest.mark.parametrize(
   ('outcome', 'spread'), [([1, 1], 0.0), ([0, 1], 0.5**0.5)]
 )

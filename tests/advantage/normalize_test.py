@@ -5,7 +5,7 @@ import pytest
 
 from agentrl.ops import group
 from tests import errors
-from tests.advantage import one_token_turns
+from tests.advantage import one_token_turns, unscored
 
 pytestmark = pytest.mark.usefixtures('float64')
 
@@ -37,7 +37,7 @@ def test_min_max_and_rank_of_trajectories_in_plain_loops():
   reward = r.integers(-2, 3, (b, k)) * np.where(valid, 1.0, 50.0)
   valid[:5], reward[:4], reward[4] = True, 0.7, 5.0
   failed = r.random(b) < 0.2  # of the judge, on the first turn
-  failed[1:5] = False
+  failed[1:9] = [False] * 4 + [True] * 4
   scored = valid & ~(failed[:, None] & (np.arange(k) == 0))
   batch = one_token_turns.make_batch(reward, group=list(group), valid=valid)
   batch = batch.replace(turns=batch.turns.replace(scored=scored))
@@ -140,9 +140,8 @@ def test_unscored_turns_do_not_enter(name):
   batch = one_token_turns.make_batch([[1.0, 2.0], [4.0, 99.0], [0.0, 7.0]])
   failed = np.array([[1, 1], [1, 0], [1, 1]], bool)
   hp = (name, {'unit': 'turn'})
-  unscored = batch.replace(turns=batch.turns.replace(scored=failed))
   absent = batch.replace(turns=batch.turns.replace(valid=failed))
-  got = one_token_turns.turn_credit(unscored, hp)
+  got = one_token_turns.turn_credit(unscored.turns(batch, (1, 1)), hp)
   assert got[1, 1] == 0
   np.testing.assert_array_equal(got, one_token_turns.turn_credit(absent, hp))
 
@@ -150,8 +149,7 @@ def test_unscored_turns_do_not_enter(name):
 def test_a_failed_judge_takes_the_trajectory_out_of_its_group():
   """Its return is unknown, and the group is compared without it."""
   batch = one_token_turns.make_batch([[1.0, 2.0], [4.0, 99.0], [0.0, 7.0]])
-  scored = np.array([[1, 1], [1, 0], [1, 1]], bool)
-  batch = batch.replace(turns=batch.turns.replace(scored=scored))
+  batch = unscored.turns(batch, (1, 1))
   _, turn, _ = one_token_turns.run_stream(batch, 'episode_return', 'center')
   np.testing.assert_array_equal(turn, [[-2, -2], [0, 0], [2, 2]])
 

@@ -46,7 +46,9 @@ def test_in_plain_loops(power, within):
       want[i, j] = reward[i, j] / n**power
     elif within == 'trajectory' and status[i] != Status.TURN_LIMIT:
       want[i, j] = reward[i, j]
-  hp = {'by': ('task', 'state'), 'power': power, 'within': within}
+  hp = {'by': ('task', 'state')}
+  hp |= {'power': power} if power != 0.5 else {}
+  hp |= {'within': within} if within != 'batch' else {}
   got = one_token_turns.turn_credit(batch, ('scale_by_count', hp))
   np.testing.assert_allclose(got, want, rtol=1e-12)
   assert len(set(seen)) > 1

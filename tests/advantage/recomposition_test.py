@@ -9,6 +9,7 @@ import pytest
 from agentrl import registry
 from agentrl.advantage import chain
 from tests import batches
+from tests.advantage import unscored
 
 pytestmark = pytest.mark.usefixtures('float64')
 
@@ -22,7 +23,7 @@ STORY = batches.story(seed=4, groups=3, members=5)._replace(
 UNSCORED = (1, 7)
 
 
-def priority(length, share, unscored=()):
+def priority(length, share, failed=()):
   """Of each group the short solutions and the long failures, and how many."""
   kept = set()
   for group in set(STORY.group):
@@ -30,19 +31,16 @@ def priority(length, share, unscored=()):
       members = [
         i
         for i, g in enumerate(STORY.group)
-        if g == group and SOLVED[i] == solved and i not in unscored
+        if g == group and SOLVED[i] == solved and i not in failed
       ]
       order = sorted(members, key=lambda i: sign * length[i])
       kept |= set(order[: math.ceil(round(share * len(members), 6))])
   return kept
 
 
-def laid_out(layout, unscored=()):
+def laid_out(layout, failed=()):
   laid = batches.lay(STORY, layout, padding=1)
-  scored = np.array(laid.batch.turns.scored)
-  scored[list(unscored)] = False
-  turns = laid.batch.turns.replace(scored=scored)
-  return laid._replace(batch=laid.batch.replace(turns=turns))
+  return laid._replace(batch=unscored.turns(laid.batch, *failed))
 
 
 TURNS = [len(x) for x in STORY.size]
@@ -50,7 +48,7 @@ TERM = [sum(x) for x in STORY.step]
 
 
 @pytest.mark.parametrize(
-  ('layout', 'share', 'unscored'),
+  ('layout', 'share', 'failed'),
   [
     ('history', 0.8, ()),
     ('turn', 0.2, ()),
@@ -59,10 +57,8 @@ TERM = [sum(x) for x in STORY.step]
     ('packed', 1.0, ()),
   ],
 )
-def test_short_solutions_and_long_failures_have_priority(
-  layout, share, unscored
-):
-  laid = laid_out(layout, unscored)
+def test_short_solutions_and_long_failures_have_priority(layout, share, failed):
+  laid = laid_out(layout, failed)
   stream = batches.links('episode_return', 'center', 'scale')
   name, hp, length = 'priority_turns', {'share': share}, TURNS
   if share == 0.5:
@@ -75,15 +71,15 @@ def test_short_solutions_and_long_failures_have_priority(
     return chain.advantage({'a': stream}, {}, put_off, batch, signals), whole
 
   (got, metrics), whole = run(laid.batch, laid.signals)
-  want = priority(length, share, unscored)
-  assert 0 < len(want) <= len(SOLVED) - len(unscored)
+  want = priority(length, share, failed)
+  assert 0 < len(want) <= len(SOLVED) - len(failed)
   traj = laid.batch.rows.traj
   np.testing.assert_array_equal(
     got.weight, np.where(np.isin(traj, list(want)), whole.weight, 0)
   )
   # Advantages are those of whole groups.
   np.testing.assert_array_equal(got.turn, whole.turn)
-  counted = len(SOLVED) - len(unscored)
+  counted = len(SOLVED) - len(failed)
   assert metrics['post/priority'] == (len(want), counted)
 
 

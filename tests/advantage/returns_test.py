@@ -5,7 +5,7 @@ import pytest
 
 from agentrl.advantage import chain
 from tests import batches, errors
-from tests.advantage import estimators
+from tests.advantage import estimators, unscored
 from tests.batches import links
 
 pytestmark = pytest.mark.usefixtures('float64')
@@ -148,12 +148,7 @@ def test_scale_by_max_names_the_mistake():
 
 
 def test_an_unscored_turn_adds_nothing():
-  def fail(batch):
-    scored = batch.turns.scored.copy()
-    scored[1, 0] = False
-    return batch.replace(turns=batch.turns.replace(scored=scored))
-
-  got, _ = _run('episode_return', change=fail)
+  got, _ = _run('episode_return', change=lambda x: unscored.turns(x, (1, 0)))
   np.testing.assert_allclose(got[1][1], sum(STORY.reward[1][1:]))
   np.testing.assert_array_equal(got[1][0], 0)  # and is credited with nothing
 

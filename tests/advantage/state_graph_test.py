@@ -88,12 +88,12 @@ def test_is_the_equation_in_every_layout(layout):
 
 
 @pytest.mark.parametrize(
-  ('seed', 'gamma', 'sweeps'), [(0, 1.0, 0), (2, 0.5, 16)]
+  'hp', [{'gamma': 1.0, 'sweeps': 0}, {'gamma': 0.5}, {'sweeps': 3}], ids=str
 )
-def test_other_batches_discounts_and_sweeps(seed, gamma, sweeps):
-  s = batches.story(seed=seed, groups=2, members=3, turns=6)
-  link = 'graph_return', {'gamma': gamma, 'sweeps': sweeps}
-  same(credit_of(batches.lay(s), link)[0], loops(s, gamma, sweeps))
+def test_other_batches_discounts_and_sweeps(hp):
+  s = batches.story(seed=0, groups=2, members=3, turns=6)
+  got, _ = credit_of(batches.lay(s), ('graph_return', hp))
+  same(got, loops(s, **({'gamma': 0.95, 'sweeps': 16} | hp)))
 
 
 def test_on_a_mesh():

@@ -8,7 +8,7 @@ import pytest
 
 from agentrl.configs import base  # noqa: F401  registers every piece
 from tests import batches
-from tests.advantage import estimators, little_story, published
+from tests.advantage import estimators, little_story, published, unscored
 from tests.advantage import step_estimators as plain
 from tests.advantage.published import Method, single
 
@@ -128,12 +128,6 @@ def _lay(name):
   return laid._replace(batch=laid.batch.replace(turns=turns))
 
 
-def _failed(batch, turns):
-  scored = np.asarray(batch.turns.scored).copy()
-  scored[plain.FAILED, turns] = False
-  return batch.replace(turns=batch.turns.replace(scored=scored))
-
-
 @jax.jit
 def _all(one, whole, signals):
   found = published.credits(TRAJECTORY, one, signals)
@@ -143,8 +137,8 @@ def _all(one, whole, signals):
 @functools.cache
 def results(variant):
   laid = _lay(variant)
-  args = _failed(laid.batch, 0), _failed(laid.batch, slice(None))
-  args = (*args, laid.signals)
+  one = unscored.turns(laid.batch, (plain.FAILED, 0))
+  args = one, unscored.turns(laid.batch, plain.FAILED), laid.signals
   if variant == 'explicit':
     return laid, batches.on_a_mesh(_all, args, laid.batch.rows.tokens.shape)
   return laid, jax.device_get(_all(*args))

@@ -7,6 +7,7 @@ import pytest
 from agentrl.advantage import chain
 from agentrl.advantage.task_value import task_value
 from tests import batches
+from tests.advantage import unscored
 
 pytestmark = pytest.mark.usefixtures('float64')
 
@@ -24,10 +25,7 @@ def laid(layout):
   ]
   s = s._replace(reward=reward, group=[*GROUP, 4])
   made = batches.lay(s, layout, padding=1)
-  scored = np.array(made.batch.turns.scored)
-  scored[OFF] = False
-  turns = made.batch.turns.replace(scored=scored)
-  return made.batch.replace(turns=turns), made.signals
+  return unscored.turns(made.batch, OFF), made.signals
 
 
 def values():

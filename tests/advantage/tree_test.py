@@ -8,7 +8,7 @@ import pytest
 
 from agentrl.advantage import chain
 from tests import batches
-from tests.advantage import little_story
+from tests.advantage import little_story, unscored
 from tests.batches import links
 
 pytestmark = pytest.mark.usefixtures('float64')
@@ -177,18 +177,13 @@ def test_soft_attribution_pulls_as_all_copies_together(variant):
 
 def test_unscored_trajectories_say_nothing():
   """A trajectory with a failed judge neither counts nor gets credit."""
-  batch = _lay('history').batch
-  scored = batch.turns.scored.copy()
-  scored[1, 3] = False
+  batch = unscored.turns(_lay('history').batch, (1, 3))
   outcome = batch.outcome.copy()
   link = links('episode_outcome', 'tree_advantage')
 
   @jax.jit
   def run(outcome):
-    turns = batch.turns.replace(scored=scored)
-    credit, _ = chain.stream(
-      link, batch.replace(turns=turns, outcome=outcome), {}
-    )
+    credit, _ = chain.stream(link, batch.replace(outcome=outcome), {})
     return credit.turn
 
   one = run(outcome)

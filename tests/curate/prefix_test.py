@@ -7,6 +7,7 @@ from agentrl.curate import prefix
 from agentrl.loss import ppo
 from agentrl.testing import batches
 from agentrl.types import LossInputs, Outputs, Span
+from tests.advantage import unscored
 
 
 def given(batch, turns):
@@ -27,9 +28,7 @@ def test_prefixes_of_what_counts_weigh_one():
   laid = batches.lay(batches.story(), padding=2)
   turns = np.arange(laid.batch.outcome.size) % 3
   batch, said = given(laid.batch, turns)
-  scored = np.array(batch.turns.scored)
-  scored[2] = False
-  batch = batch.replace(turns=batch.turns.replace(scored=scored))
+  batch = unscored.turns(batch, 2)
   got = prefix.train_prefix(batch)
   want = np.where(said & (batch.rows.traj != 2), 1, batch.rows.weight)
   assert (said & (batch.rows.traj == 2)).any()

@@ -11,6 +11,7 @@ import agentrl.curate  # noqa: F401  both register their pieces
 from agentrl import registry
 from agentrl.advantage import chain
 from tests import batches
+from tests.advantage import unscored
 from tests.advantage.estimators import mates, total, zscore
 from tests.batches import links
 
@@ -191,11 +192,7 @@ def test_contrastive_keeps_good_and_short_and_bad_and_long(layout, share):
   # A thought, a call, an argument, an answer, or none of these.
   r = np.random.default_rng(3)
   span = r.choice([0, 1, 2, 7, 8], batch.rows.span.shape).astype(np.int8)
-  scored = np.array(batch.turns.scored)
-  scored[3] = False
-  batch = batch.replace(
-    rows=batch.rows.replace(span=span), turns=batch.turns.replace(scored=scored)
-  )
+  batch = unscored.turns(batch.replace(rows=batch.rows.replace(span=span)), 3)
   rows, kept = batch.rows, set()
   thought = rows.sampled & np.isin(span, [0, 1])
   length = [thought[rows.traj == i].sum() for i in range(len(s.group))]

@@ -1,10 +1,8 @@
 """Regression of values: where it is clipped, and which head."""
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl.signal import critic
 from tests.loss import token_inputs
 
 pytestmark = pytest.mark.usefixtures('float64')
@@ -42,20 +40,6 @@ def test_what_stays_inside_is_not_counted_as_clipped(clip):
   assert value.dtype == np.float32
   assert tuple(map(float, metrics['clip'])) == (0.0, 4096.0)
   np.testing.assert_array_equal(value, np.square(v - goal) / 2)
-
-
-@pytest.mark.parametrize('value', [0.1, 0.5])
-def test_a_loss_and_a_signal_clip_values_alike(value):
-  """The value and the share of both, of one token by 0.2."""
-  inputs = token_inputs.make_tokens([0.0], [0.0], value=value, goal=1.0)
-  loss, weight, metrics = token_inputs.loss_of('value_clipped', inputs)
-  outputs, _, credit, signals = inputs
-  error, clip = critic._error(
-    outputs.value[..., 0], credit.target['value'], weight, signals['value'], 0.2
-  )
-  np.testing.assert_array_equal(jnp.sum(weight * loss), error)
-  np.testing.assert_array_equal(metrics['clip'], clip)
-  assert float(clip[0]) == (value > 0.2)
 
 
 def test_another_head_of_the_value():

@@ -4,47 +4,38 @@ import numpy as np
 
 from agentrl.stats import intervals, paired
 
-METHODS = ('oprl', 'rloo', 'grpo', 'ppo', 'gigpo', 'reinforce')
-OTHERS = {
-  'oprl_no_prm': 'ablation',
-  'oprl_frozen': 'ablation',
-  'oprl_random': 'control',
-  'rloo_long': 'control',
-  'oprl_same': 'control',
+# name -> label, part, area at the best rate
+TABLE = {
+  'oprl': ('OPRL', 'method', 0.71),
+  'rloo': ('RLOO', 'method', 0.64),
+  'grpo': ('GRPO', 'method', 0.6),
+  'ppo': ('PPO', 'method', 0.52),
+  'gigpo': ('GiGPO', 'method', 0.66),
+  'reinforce': ('REINFORCE', 'method', 0.44),
+  'oprl_no_prm': ('OPRL without the PRM', 'ablation', 0.65),
+  'oprl_frozen': ('OPRL, PRM frozen', 'ablation', 0.68),
+  'oprl_random': ('OPRL, random PRM', 'control', 0.55),
+  'rloo_long': ('RLOO, twice the steps', 'control', 0.67),
+  'oprl_same': ('OPRL, other code', 'control', 0.71),
 }
-LABELS = {
-  'oprl': 'OPRL',
-  'rloo': 'RLOO',
-  'grpo': 'GRPO',
-  'ppo': 'PPO',
-  'gigpo': 'GiGPO',
-  'reinforce': 'REINFORCE',
-  'oprl_no_prm': 'OPRL without the PRM',
-  'oprl_frozen': 'OPRL, PRM frozen',
-  'oprl_random': 'OPRL, random PRM',
-  'rloo_long': 'RLOO, twice the steps',
-  'oprl_same': 'OPRL, other code',
-}
-ARMS = (*METHODS, *OTHERS)
-MEASURES = {
-  'area': dict(
-    label='area under the curve', unit='points', scale=100, digits=1
-  ),
-  'final': dict(label='success at the end', unit='points', scale=100, digits=1),
-  'speed': dict(
-    label='log2 of steps to 50%', unit='doublings', scale=1, digits=2
-  ),
-  'moves': dict(
-    label='moves of a solved episode', unit='moves', scale=1, digits=2
-  ),
-}
-BEST = dict(
-  zip(
-    ARMS,
-    (0.71, 0.64, 0.6, 0.52, 0.66, 0.44, 0.65, 0.68, 0.55, 0.67, 0.71),
-    strict=True,
-  )
+ARMS = tuple(TABLE)
+LABELS, PARTS, BEST = (
+  dict(zip(TABLE, column, strict=True))
+  for column in zip(*TABLE.values(), strict=True)
 )
+METHODS = tuple(name for name in ARMS if PARTS[name] == 'method')
+
+
+def _measure(label, unit, scale=1, digits=2):
+  return dict(label=label, unit=unit, scale=scale, digits=digits)
+
+
+MEASURES = {
+  'area': _measure('area under the curve', 'points', 100, 1),
+  'final': _measure('success at the end', 'points', 100, 1),
+  'speed': _measure('log2 of steps to 50%', 'doublings'),
+  'moves': _measure('moves of a solved episode', 'moves'),
+}
 RATES = (3e-5, 1e-4, 3e-4, 1e-3)
 RUNS = 10
 
@@ -202,7 +193,6 @@ def _paired(arm, baseline, measure, areas) -> dict:
 
 
 def _arm(name, area, random) -> dict:
-  part = OTHERS.get(name, 'method')
   x = np.linspace(0, 15_000, 31)
   mean = (BEST[name] + 0.12) * (1 - np.exp(-x / 4000)) + 0.05
   mean = mean + 0.01 * random.standard_normal(x.size)
@@ -215,7 +205,7 @@ def _arm(name, area, random) -> dict:
   told = {'PRM correlation with the truth': 0.12} if 'oprl' in name else {}
   return {
     'label': LABELS[name],
-    'part': part,
+    'part': PARTS[name],
     'rate': 3e-4,
     'runs': RUNS,
     'failed': int(failed),

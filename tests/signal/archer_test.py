@@ -11,7 +11,7 @@ from agentrl.signal import archer
 from agentrl.signal.base import Context
 from agentrl.types import Status
 from tests import batches
-from tests.advantage import little_story
+from tests.advantage import little_story, unscored
 from tests.signal.implicit_prm_test import SHAPE, make_batch
 
 STORY = batches.story(seed=31, groups=2, members=3)
@@ -128,8 +128,8 @@ def test_the_smaller_of_equal_heads_is_one_of_them():
 @pytest.mark.usefixtures('float64')
 def test_an_unscored_turn_is_not_regressed():
   _, batch, heads, _ = _laid()
-  turns = batch.turns.replace(scored=np.zeros_like(batch.turns.scored))
-  _, weight = TARGETS[archer.lower](heads, batch.replace(turns=turns))
+  batch = unscored.turns(batch, slice(None))
+  _, weight = TARGETS[archer.lower](heads, batch)
   assert not weight.any()
 
 

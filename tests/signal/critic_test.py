@@ -22,28 +22,33 @@ def _credit(names):
 
 
 def _loss(v, old, credit, name):
-  """The mean over regressed tokens, one by one, in float64."""
+  """Means over regressed tokens: of the loss, and of what is clipped."""
   goal, weight = credit.target[name], credit.target[f'{name}.weight']
-  total = 0.0
+  total, clipped = 0.0, 0
   for at in zip(*np.nonzero(weight), strict=True):
     x, r, before = (float(y[at]) for y in (v, goal, old))
     near = min(max(x, before - tables.CLIP), before + tables.CLIP)
     total += max((x - r) ** 2, (near - r) ** 2) / 2
-  return total / np.count_nonzero(weight)
+    clipped += (near - r) ** 2 > (x - r) ** 2
+  count = np.count_nonzero(weight)
+  return total / count, clipped / count
 
 
 def _learn(signal, names, steps):
-  """-> scores before, loss of each of the steps, the values after them."""
+  """-> scores before; losses, shares clipped and values of each step."""
   state, credit = tables.make_state(), _credit(names)
   old = jax.jit(signal(steps).score)(state, tables.LAID.batch, {})[0]
   update = jax.jit(signal(1).update)
-  losses, seen = [], []
+  label = 'clip' if names == ('value',) else f'{names[0]}_clip'
+  losses, clips, seen = [], [], []
   for _ in range(steps):
     table = np.asarray(state.params['value']['table'])[tables.ROWS.tokens]
     seen.append(table)
     state, told = update(state, tables.LAID.batch, old, credit)
     losses.append(float(told['value/loss'][0]))
-  return old, credit, losses, seen
+    total, count = told[f'value/{label}']
+    clips.append(float(total / count))
+  return old, credit, losses, clips, seen
 
 
 @pytest.mark.parametrize(
@@ -52,16 +57,18 @@ def _learn(signal, names, steps):
 )
 def test_each_head_is_read_and_taught_its_own_target(signal, names):
   make = lambda steps: signal(tables.CONTEXT, clip=tables.CLIP, steps=steps)  # noqa: E731
-  old, credit, losses, seen = _learn(make, names, 4)
+  old, credit, losses, clips, seen = _learn(make, names, 4)
   table = np.asarray(tables.table(1)['table'])[tables.ROWS.tokens]
   for i, name in enumerate(names):
     np.testing.assert_allclose(old[name], table[..., i], rtol=1e-6)
-  for loss, values in zip(losses, seen, strict=True):
+  for loss, clip, values in zip(losses, clips, seen, strict=True):
     want = [
       _loss(values[..., i], np.asarray(old[name]), credit, name)
       for i, name in enumerate(names)
     ]
-    np.testing.assert_allclose(loss, sum(want), rtol=1e-4)
+    np.testing.assert_allclose(loss, sum(x for x, _ in want), rtol=1e-4)
+    np.testing.assert_allclose(clip, want[0][1], rtol=1e-6)
+  assert clips[-1] > 0
   assert losses[1] < losses[0]
   several, told = jax.jit(make(4).update)(
     tables.make_state(), tables.LAID.batch, old, credit

@@ -250,18 +250,6 @@ def test_pairs_are_of_one_group_and_padding_makes_none():
   ]
 
 
-def test_the_loss_has_the_papers_gradient():
-  """d loss / dQ+ = -sigmoid(Q- - Q+), summed over pairs and divided by them."""
-  q = jnp.array([0.3, -0.2, 0.5])
-  pairs = jnp.array([[0, 1.0, 1.0], [0, 0, 0], [0, 1.0, 0]])
-  got = jax.grad(ops.pair_loss)(q, pairs)
-  s = lambda x: 1 / (1 + np.exp(-x))  # noqa: E731
-  a, b, c = -s(-0.5), -s(0.2), -s(-0.7)
-  np.testing.assert_allclose(
-    got, np.array([a + b, -a - c, -b + c]) / 3, rtol=1e-5
-  )
-
-
 def test_cross_entropy_is_the_mean_over_trajectories():
   batch = make_batch()
   q = jnp.linspace(-1, 1, B)

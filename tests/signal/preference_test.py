@@ -91,19 +91,3 @@ def test_of_equals_best_of_n_weighs_all_by_n():
   """A constant group: every one is no worse than all, so n 1^(n - 1)."""
   got = preference.best_of_n(jnp.zeros(6), _batch())
   np.testing.assert_allclose(got, [3, 3, 3, 2, 1, 2])
-
-
-def test_one_pair_of_a_group_is_the_pair_loss_from_both_sides():
-  """With one success and one failure: half of each side moves."""
-  step = _steps(2)
-  batch = _batch(np.array([1.0, 0, 0, 1, 1, 0]))
-  valid = np.asarray(batch.turns.valid).copy()
-  valid[[2, 3, 5]] = False  # trajectories 0 and 1 are all there is
-  batch = batch.replace(turns=batch.turns.replace(valid=jnp.asarray(valid)))
-  both = preference.objective('detached', 'all_pairs', 'sum')
-  pair = preference.objective('pairs', 'all_pairs', 'sum')
-  np.testing.assert_allclose(both(step, batch)[0], pair(step, batch)[0])
-  one, two = (
-    jax.grad(lambda s, f=f: f(s, batch)[0])(step) for f in (both, pair)
-  )
-  np.testing.assert_allclose(2 * one, two, atol=1e-7)

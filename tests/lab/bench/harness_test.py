@@ -105,12 +105,3 @@ def test_a_case_without_a_bound_is_timed_all_the_same():
 def test_unknown_section():
   with errors.raises(ValueError, '--only sleep'):
     harness.run(sampling.TINY, '', 1, ['sleep'])
-
-
-def test_main_says_what_is_wrong_in_a_sentence():
-  _parsed_flags()
-  with (
-    flagsaver.flagsaver(only=['sleep']),
-    pytest.raises(ValueError),
-  ):
-    bench.main()

@@ -12,17 +12,6 @@ from agentrl.lab.tabular import policy, train
 from tests.lab.tabular import table_runs
 
 
-def test_credit_of_grpo_is_the_outcome_in_its_group():
-  batch, credit = table_runs.played('grpo')[-2:]
-  r = np.asarray(batch.outcome, np.float64).reshape(2, 4)
-  std = r.std(axis=1, ddof=1, keepdims=True)
-  want = np.where(std > 0, (r - r.mean(1, keepdims=True)) / (std + 1e-6), 0)
-  assert (std > 0).any()
-  np.testing.assert_allclose(
-    credit.turn, np.repeat(want.reshape(-1, 1), 3, 1), rtol=1e-5
-  )
-
-
 def test_credit_of_returns_to_go_and_of_states_is_that_of_a_loop():
   batch, credit = table_runs.played('gigpo')[-2:]
   r = np.asarray(batch.turns.reward, np.float64)

@@ -82,7 +82,6 @@ def test_without_the_compiler_the_extra_is_named():
 
 
 @pytest.mark.nightly
-@pytest.mark.nightly
 @needs_compiler
 @pytest.mark.parametrize('method', [grpo, oprl], ids=['grpo', 'oprl'])
 def test_no_value_of_an_update_is_larger_than_its_piece(method):
@@ -100,7 +99,6 @@ def test_no_value_of_an_update_is_larger_than_its_piece(method):
 
 
 @pytest.mark.nightly
-@pytest.mark.nightly
 @needs_compiler
 def test_decoding_fits_beside_an_update():
   c, where = config(fsdp=8), hardware.parse('v5e-8')
@@ -108,7 +106,6 @@ def test_decoding_fits_beside_an_update():
   assert made.hbm < 4e9
 
 
-@pytest.mark.nightly
 @pytest.mark.nightly
 @needs_compiler
 def test_a_rollout_inside_jit_compiles():
@@ -118,9 +115,8 @@ def test_a_rollout_inside_jit_compiles():
   assert 'all-gather' in hlo.totals(made.collectives)  # parameters, once
 
 
-@needs_compiler
-@pytest.mark.slow
 @pytest.mark.nightly
+@needs_compiler
 def test_a_program_that_remembers_is_refused_in_the_compilers_words():
   c = config(spear, fsdp=8)
   with pytest.raises(RuntimeError):

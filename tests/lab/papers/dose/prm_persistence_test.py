@@ -23,6 +23,7 @@ from agentrl.run.check import validate
 from agentrl.signal.base import Context
 from agentrl.types import Module, Outputs
 from tests import batches
+from tests.advantage import unscored
 from tests.signal.implicit_prm_test import SHAPE, make_batch
 
 STORY = batches.story(seed=31, groups=3, members=4, turns=4)
@@ -49,10 +50,7 @@ def tables(seed=0):
 
 def given(layout='history'):
   laid = batches.lay(STORY, layout, padding=2)
-  scored = np.ones_like(laid.batch.turns.valid)
-  scored[OFF] = False
-  turns = laid.batch.turns.replace(scored=scored)
-  return laid._replace(batch=laid.batch.replace(turns=turns))
+  return laid._replace(batch=unscored.turns(laid.batch, OFF))
 
 
 def score(tables, batch, signals, exists=1.0):
