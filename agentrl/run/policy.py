@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import functools
 import operator
+import os
 import threading
 from collections.abc import Mapping, Sequence, Set, Sized
 from typing import Any, NamedTuple
@@ -95,7 +96,7 @@ class Policy:
     self._room = Sizes(slots=1, capacity=1)
 
   @classmethod
-  def load(cls, source: str, *, dtype: str = '') -> 'Policy':
+  def load(cls, source: str | os.PathLike[str], *, dtype: str = '') -> 'Policy':
     """Loads a run's newest policy, or a checkpoint with its chat template.
 
     Args:
@@ -105,6 +106,8 @@ class Policy:
         float32 of a checkpoint. Parameters are float32.
     Raises: ValueError, one sentence, if there is none.
     """
+    if isinstance(source, os.PathLike):
+      source = os.fspath(source)
     Path(empty=False).check('source', source)
     if workdir_lib.is_run(source):
       c = workdir_lib.read_config(source)

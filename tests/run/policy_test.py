@@ -255,7 +255,7 @@ def test_a_policy_without_a_tokenizer_or_a_template_takes_no_text(
   with errors.raises(ValueError, 'prompts[0] up'):
     policy.sample(['up'])
   checkpoints.model(checkpoints.tokenizer(tmp_path))
-  plain = rl.Policy.load(str(tmp_path))
+  plain = rl.Policy.load(tmp_path)  # a path of pathlib
   with errors.raises(ValueError, 'prompts[0] template'):
     plain.sample([[{'role': 'user', 'content': 'up'}]])
   assert plain.sample(['up'], max_tokens=2)[0].prompt
