@@ -290,6 +290,7 @@ SEED = Whole(0)
 POSITIVE = Real(0, above=True)
 NOT_NEGATIVE = Real(0)
 UNIT = Real(0, 1)
+TEMPERATURE = Real(0.01, 100)  # logits divided by less overflow
 
 Seed = Annotated[int, SEED]
 Count = Annotated[int, COUNT]

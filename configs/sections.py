@@ -8,6 +8,7 @@ import dataclasses
 from typing import Annotated
 
 from agentrl.domain import (
+  TEMPERATURE,
   Chance,
   Count,
   Count0,
@@ -117,7 +118,7 @@ class RolloutConfig:
     'fraction of an observation that identifies a state; 1: all of it',
   ] = 1.0
   temperature: Annotated[
-    float, Real(0.01, 100), 'divides the logits, in the learner too'
+    float, TEMPERATURE, 'divides the logits, in the learner too'
   ] = 1.0
   top_k: Annotated[Count0, 'sample from the k likeliest tokens; 0: all'] = 0
   top_p: Annotated[

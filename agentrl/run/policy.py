@@ -16,7 +16,7 @@ import numpy as np
 from agentrl import mesh
 from agentrl.configs.config import Config
 from agentrl.configs.sections import ModelConfig
-from agentrl.domain import COUNT, SEED, Path, Real, Whole
+from agentrl.domain import COUNT, SEED, TEMPERATURE, Path, Whole
 from agentrl.model import policy as model_policy
 from agentrl.nn import transformer
 from agentrl.rollout import keys
@@ -33,8 +33,6 @@ Prompt = str | Sequence[Mapping[str, str]] | Sequence[int]
 SLOTS = 64  # messages sampled at a time, unless told otherwise
 _MULTIPLE = 64  # of tokens of a slot or a row: few sizes are compiled
 _ROWS = 16  # read at a time by `logp`
-# Below it logits divided by it overflow; 0 takes the likeliest instead.
-_TEMPERATURE = Real(0.01, 100)
 
 
 class Sample(NamedTuple):
@@ -185,7 +183,7 @@ class Policy:
     for name, x in (('n', n), ('max_tokens', max_tokens), ('slots', slots)):
       COUNT.check(name, x)
     if temperature != 0:
-      _TEMPERATURE.check('temperature', temperature)
+      TEMPERATURE.check('temperature', temperature)
     SEED.check('seed', seed)
     contexts = [x for x in self._contexts(prompts) for _ in range(n)]
     for i, ids in enumerate(contexts):
@@ -225,7 +223,7 @@ class Policy:
       messages: token ids, or texts, which get no end of turn
     Raises: ValueError, one sentence, as `sample` and for empty messages.
     """
-    _TEMPERATURE.check('temperature', temperature)
+    TEMPERATURE.check('temperature', temperature)
     contexts = self._contexts(prompts)
     messages = _listed('messages', messages)
     if len(messages) != len(contexts):
