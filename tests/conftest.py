@@ -80,6 +80,13 @@ def forgotten():
 
 
 @pytest.fixture
+def float64():
+  """Maths in float64, where a module or a test asks for it."""
+  with jax.enable_x64(True):
+    yield
+
+
+@pytest.fixture
 def registry_of_test(monkeypatch):
   """Forgets what a test registers when it ends."""
   from agentrl import registry  # imports JAX after the flags above

@@ -10,6 +10,8 @@ from agentrl.segment import TurnIndex
 from agentrl.types import Span
 from tests import batches, errors
 
+pytestmark = pytest.mark.usefixtures('float64')
+
 STORY = batches.story(seed=21, groups=2)
 HOW = (
   'jit',
@@ -18,12 +20,6 @@ HOW = (
   pytest.param('auto', marks=pytest.mark.nightly),
 )
 everywhere = pytest.mark.parametrize('how', HOW)
-
-
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
 
 
 def _run(how, f, *args, shape=()):

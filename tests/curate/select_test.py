@@ -15,17 +15,13 @@ from tests.advantage import unscored
 from tests.advantage.estimators import mates, total, zscore
 from tests.batches import links
 
+pytestmark = pytest.mark.usefixtures('float64')
+
 BIND = {
   'correct_and_clean_calls': {'share': 0.5},
   'most_varied': {'share': 0.5},
   'correct_and_clean': {'share': 0.5},
 }
-
-
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
 
 
 def _story():

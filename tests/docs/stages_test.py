@@ -10,6 +10,7 @@ from agentrl.configs.config import declared
 from agentrl.run import config_file, runner
 from agentrl.run.check import validate
 from tests.docs.pages import Page
+from tests.run.small_configs import SMALL
 
 PAGE = Page('docs/STAGES.md')
 FILES = PAGE.files
@@ -22,22 +23,6 @@ LISTS = {
   'my_rounds.py': ('sft', 'sample_1', 'fit_1', 'sample_2', 'fit_2'),
   'my_mixture.py': ('sft', 'search', 'distil', 'polish'),
   'my_worlds.py': ('warm', 'boxes', 'lake'),
-}
-SMALL = {
-  'model.width': 16,
-  'model.heads': 2,
-  'model.kv_heads': 2,
-  'model.head_dim': 8,
-  'model.mlp': 32,
-  'model.layers': 1,
-  'micro_batch': 8,
-  'sft.batch': 8,
-  'rollout.batch': 8,
-  'rollout.slots': 8,
-  'rollout.max_turns': 4,
-  'env.train': 16,
-  'env.test': 4,
-  'eval.episodes': 8,
 }
 
 

@@ -9,7 +9,6 @@ import dataclasses
 import pathlib
 from collections.abc import Callable
 
-import jax
 import jax.numpy as jnp
 
 from agentrl.configs import grpo
@@ -19,20 +18,13 @@ from agentrl.run import runner, training
 from agentrl.run import workdir as workdir_lib
 from agentrl.runtime import checkpoint
 from agentrl.types import TrainState
+from tests import states
 
 STEPS, EVERY = 10, 3
 
 
 def fresh() -> TrainState:
-  none: dict = {}
-  return TrainState(
-    step=jnp.int32(0),
-    params={'policy': jnp.float32(1)},
-    opt=none,
-    signal=none,
-    memory=none,
-    key=jax.random.key(0),
-  )
+  return states.state(params={'policy': jnp.float32(1)})
 
 
 def update(alg, state, batch):

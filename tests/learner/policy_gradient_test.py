@@ -14,11 +14,7 @@ from agentrl.signal.base import Context
 from agentrl.types import Module, Outputs
 from tests import batches
 
-
-@pytest.fixture(autouse=True)
-def _float64():
-  with jax.enable_x64(True):
-    yield
+pytestmark = pytest.mark.usefixtures('float64')
 
 
 def apply(params, rows, needs):

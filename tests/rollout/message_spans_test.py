@@ -321,12 +321,6 @@ def credit_of(batch, streams, values):
   return credit
 
 
-@pytest.fixture
-def double():
-  with jax.enable_x64(True):
-    yield
-
-
 def as_double(batch):
   def cast(x):
     x = jnp.asarray(x)
@@ -363,7 +357,7 @@ def toolpo_advantage(name, batch):
 @pytest.mark.parametrize(
   ('name', 'history'), [('fact_corpus', 'full'), ('countdown', 'window')]
 )
-def test_toolpo_pays_right_calls_on_calls_alone(name, history, double):
+def test_toolpo_pays_right_calls_on_calls_alone(name, history, float64):
   """A = z_group(outcome) + 1[call] z_group(right calls)."""
   _, batch = episodes(name, history)
   rows, terms, group = batch.rows, batch.turns.terms, batch.ids['group']
@@ -394,7 +388,7 @@ def test_without_calls_toolpo_looks_at_what_has_no_part():
     *(('full', x) for x in (None, 'call', 'argument', 'answer')),
   ],
 )
-def test_no_gradient_reaches_what_is_read(history, span, double):
+def test_no_gradient_reaches_what_is_read(history, span, float64):
   """Nor, with a span selected, any other part of a message."""
   _, batch = episodes('countdown', history)
   batch, shape = as_double(batch), batch.rows.tokens.shape

@@ -9,10 +9,10 @@ import pytest
 from ml_collections import ConfigDict
 
 from agentrl.configs import base, gkd, opd, tt_opd
-from agentrl.log import metrics
 from agentrl.run import build, runner, weights, workdir
 from agentrl.run.check import validate
 from tests import errors
+from tests.integration.cut import after_row
 
 
 def config(folder, method=opd, **changes):
@@ -43,25 +43,6 @@ def teacher_of(folder, seed):
   return config(folder, **{'seed': seed, 'steps': 0, 'role.teacher.run': ''})
 
 
-class KilledError(Exception):
-  pass
-
-
-def run_killed(c, where, monkeypatch):
-  """A run that dies between its checkpoints."""
-  write = metrics.MetricsWriter.write
-
-  def write_and_die(self, step, scalars, **where):
-    write(self, step, scalars, **where)
-    if step == 3:
-      raise KilledError
-
-  with monkeypatch.context() as patch:
-    patch.setattr(metrics.MetricsWriter, 'write', write_and_die)
-    with pytest.raises(KilledError):
-      runner.run(c, where)
-
-
 def state_of(c, where):
   return weights.load(c, build.experiment(c).shape, where)[1]
 
@@ -71,11 +52,12 @@ def assert_equal(one, other, want=True):
   assert all(np.array_equal(a, b) for a, b in pairs) == want
 
 
-def resumed(c, tmp_path, monkeypatch, meanwhile=lambda: None):
+def resumed(c, tmp_path, meanwhile=lambda: None):
   """The state of a whole run, which is that of one that was killed."""
   whole, cut = str(tmp_path / 'whole'), str(tmp_path / 'cut')
   runner.run(c, whole)
-  run_killed(c, cut, monkeypatch)
+  with after_row(3):  # between its checkpoints
+    runner.run(c, cut)
   meanwhile()
   runner.run(c, cut)
   state = state_of(c, whole)
@@ -95,9 +77,7 @@ def test_it_is_that_policy_and_stays_so(folder, tmp_path):
 
 
 @pytest.mark.nightly
-def test_a_resumed_run_has_the_teacher_it_began_with(
-  folder, tmp_path, monkeypatch
-):
+def test_a_resumed_run_has_the_teacher_it_began_with(folder, tmp_path):
   """Bit for bit, though the other run has gone on meanwhile."""
   run = tmp_path / 'teacher'
   shutil.copytree(folder / 'teacher', run)
@@ -107,13 +87,11 @@ def test_a_resumed_run_has_the_teacher_it_began_with(
     runner.run(teacher_of(folder, seed=8), str(run))
 
   c = config(folder, **{'role.teacher.run': str(run)})
-  resumed(c, tmp_path, monkeypatch, meanwhile)
+  resumed(c, tmp_path, meanwhile)
 
 
 @pytest.mark.nightly
-def test_a_resumed_run_has_the_moving_average_it_had(
-  folder, tmp_path, monkeypatch
-):
+def test_a_resumed_run_has_the_moving_average_it_had(folder, tmp_path):
   """Of the policy's past, bit for bit; it is neither of the two ends."""
   c = config(folder, gkd)
   c.role.teacher.update(dict(kind='ema', run=''))
@@ -124,14 +102,12 @@ def test_a_resumed_run_has_the_moving_average_it_had(
     {'moving_average': {'role': 'teacher', 'decay': 0.5}}
   )
   base.fill(c)
-  state = resumed(c, tmp_path, monkeypatch)
+  state = resumed(c, tmp_path)
   assert_equal(state.params['teacher'], state.params['policy'], want=False)
 
 
 @pytest.mark.nightly
-def test_a_resumed_run_has_the_teacher_with_hints_it_had(
-  folder, tmp_path, monkeypatch
-):
+def test_a_resumed_run_has_the_teacher_with_hints_it_had(folder, tmp_path):
   """Bit for bit: an average that reads how trajectories ended."""
   c = tt_opd.get_config('tiny,env=frozen_lake')
   small = config(folder)
@@ -139,7 +115,7 @@ def test_a_resumed_run_has_the_teacher_with_hints_it_had(
     c[section] = small[section]
   c.data, c.steps, c.micro_batch = small.data, small.steps, small.micro_batch
   c.hp.signal.moving_average.update(dict(decay=0.5, every=1))
-  state = resumed(c, tmp_path, monkeypatch)
+  state = resumed(c, tmp_path)
   assert_equal(state.params['teacher'], state.params['policy'], want=False)
   assert set(state.opt) == {'policy'}
 

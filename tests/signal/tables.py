@@ -1,13 +1,12 @@
 """Roles that are tables: the outputs of a token are its entry."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from agentrl import optimizer
 from agentrl.signal.base import Context
-from agentrl.types import Module, Outputs, TrainState
-from tests import batches
+from agentrl.types import Module, Outputs
+from tests import batches, states
 
 STORY = batches.story(seed=51, groups=2, members=3)
 LAID = batches.lay(STORY, 'turn', padding=2)
@@ -38,11 +37,4 @@ CONTEXT = Context(dict.fromkeys(ROLES, MODULE), {'value': RULE}, SHAPE[0])
 def make_state():
   params = {role: table(i) for i, role in enumerate(ROLES)}
   opt = {'value': optimizer.init(RULE, params['value'])}
-  return TrainState(
-    step=jnp.int32(0),
-    params=params,
-    opt=opt,
-    signal={},
-    memory=(),
-    key=jax.random.key(0),
-  )
+  return states.state(params=params, opt=opt)

@@ -19,7 +19,7 @@ from agentrl.model import policy, value
 from agentrl.signal import td_prm
 from agentrl.signal.base import Context
 from agentrl.types import Module, Outputs, TrainState
-from tests import batches, errors
+from tests import batches, errors, states
 from tests.signal.implicit_prm_test import SHAPE, make_batch
 
 STORY = batches.story(seed=23, groups=2, members=4, turns=4)
@@ -53,14 +53,8 @@ def _tables():
 
 def _state(tables) -> TrainState:
   params = {role: {'table': jnp.asarray(x)} for role, x in tables.items()}
-  return TrainState(
-    step=jnp.int32(0),
-    params=params,
-    opt={role: optimizer.init(RULE, params[role]) for role in CONTEXT.rules},
-    signal={},
-    memory=(),
-    key=jax.random.key(0),
-  )
+  opt = {role: optimizer.init(RULE, params[role]) for role in CONTEXT.rules}
+  return states.state(params=params, opt=opt)
 
 
 def _words(s, laid):

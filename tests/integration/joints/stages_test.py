@@ -24,6 +24,7 @@ from agentrl.run.play import jit_sampler
 from agentrl.run.seed_axis import SeedAxis
 from agentrl.run.stage import stages as stages_lib
 from agentrl.types import Status
+from tests import states
 from tests.integration.joints import reference, toy
 from tests.integration.joints.reference import Adam, Token, Trajectory
 
@@ -114,14 +115,7 @@ class Scribe:
 
 def state_of(seed: int):
   """As much of a state as choosing tasks and keys looks at."""
-  return update.TrainState(
-    step=jnp.int32(0),
-    params={'policy': {}},
-    opt={},
-    signal={},
-    memory=(),
-    key=jax.random.key(seed),
-  )
+  return states.state(params={'policy': {}}, key=jax.random.key(seed))
 
 
 @pytest.fixture(scope='module')
