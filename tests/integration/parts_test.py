@@ -38,7 +38,6 @@ _LENGTH = 'messages are equally long'
 _VALUE = 'values move by less than either bound'
 _UNTAUGHT = 'its weight is 0: the teacher alone is learned from'
 _DEFAULT = 'here the default comes to the same'
-_SAMPLER = 'the sampler computes what the learner does'
 _WIRED = 'a value behind it makes it the same'
 _EARLY = 'it begins later'
 GRPO = {'episode: episode_return', 'episode: center', 'episode: scale'}
@@ -67,18 +66,10 @@ IDLE: dict[str, dict[str, str]] = {
   'gspo_turn': {'loss_aggregation.gspo_turn': _LENGTH},
   'hiper': {'hp.signal.low_and_high': _VALUE},
   'hiper_released': {'hp.signal.heads': _VALUE},
-  'ipa': {
-    'post: geometric_mask': _SAMPLER,
-    'hp.post.geometric_mask': _SAMPLER,
-  },
   'kl_cov': {'hp.kl_cov.kl_cov': _DEFAULT},
   'mira': {
     'host.max_observation_tokens': 'there is room for all',
     'hp.signal.value': _VALUE,
-  },
-  'mis': {
-    'post: geometric_mask': _SAMPLER,
-    'hp.post.geometric_mask': _SAMPLER,
   },
   'muonclip': {'role.policy.qk_clip': 'logits stay below 100'},
   'odysseus': {'hp.signal.value': _VALUE},

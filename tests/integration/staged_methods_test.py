@@ -325,17 +325,17 @@ EDITED = {
   'kat_coder': (calls, check_kat_coder),
   'rise': (plans_of_days, check_rise),
 }
-# Their stages are of kinds that others have as well, and no edit makes data but
-# that of behavior_priming, which is tested by itself.
+# Their stages are of kinds that others have as well, and no edit makes data.
 ALIKE = (
-  'behavior_priming',
   'chain_of_agents',
   'continual_rft',
   'implicit_inference',
   'masksearch',
   'tablegpt_r1',
 )
-STAGED = {x.partition(':')[0] for x in (*EDITED, *ALIKE)}
+# An untrained policy shows no behaviour; its test has a judge that sees some.
+BY_ITSELF = ('behavior_priming',)
+STAGED = {x.partition(':')[0] for x in (*EDITED, *ALIKE, *BY_ITSELF)}
 
 
 def small(method, folder):
@@ -437,7 +437,7 @@ def test_behaviors_that_a_judge_marks_are_primed(tmp_path):
   c.service.judge.function = f'{__name__}:every_second'
   for stage in c.stage.values():
     stage.steps = 1
-  runner.run(c, str(tmp_path / 'run'))
+  played(c, tmp_path)
   found = [*run_log.read(tmp_path / 'run', steps=(2, 2))]
   marks = [sum(t.terms['judged'] for t in x.turns) for x in found]
   assert set(marks) == {0.0, 1.0}
