@@ -18,7 +18,7 @@ setuptools.setup(
     'chex>=0.1.91,<0.2',
     'flax>=0.12.7,<0.13',
     'importlib_resources>=6,<8',  # TFDS 4.9.10 forgets to ask for it
-    'jax>=0.10.2,<0.11',
+    'jax>=0.10.2,<0.13',
     'jinja2>=3.1,<4',  # pages, and the chat templates of transformers
     'jsonschema>=4.26,<5',  # arguments of tools
     'matplotlib>=3.10,<4',
@@ -34,8 +34,8 @@ setuptools.setup(
     'transformers>=5.20,<6',
   ],
   extras_require={
-    'cuda': ['jax[cuda13]>=0.10.2,<0.11'],
-    'tpu': ['jax[tpu]>=0.10.2,<0.11'],
+    'cuda': ['jax[cuda13]>=0.10.2,<0.13'],
+    'tpu': ['jax[tpu]>=0.10.2,<0.13'],
     # TPU's compiler, on a machine without one: `plan --compile`.
     'tpu-compile': ['libtpu>=0.0.42,<0.0.43'],
     'ray': ['ray>=2.60,<3'],  # host environments on many machines

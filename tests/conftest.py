@@ -2,6 +2,7 @@
 
 import atexit
 import gc
+import importlib.metadata
 import os
 import pathlib
 import shutil
@@ -14,9 +15,10 @@ os.environ.setdefault('JAX_PLATFORMS', 'cpu')
 os.environ['XLA_FLAGS'] = (
   os.environ.get('XLA_FLAGS', '')
   + ' --xla_force_host_platform_device_count=8'
-  + ' --xla_cpu_use_fusion_emitters=false'
   + ' --xla_cpu_parallel_codegen_split_count=1'
 )
+if importlib.metadata.version('jax').startswith('0.10.'):  # gone since
+  os.environ['XLA_FLAGS'] += ' --xla_cpu_use_fusion_emitters=false'
 os.environ.setdefault('HF_HUB_OFFLINE', '1')
 # Threads of XLA's pool: where simulated devices wait in collectives on all of
 # them, the last device has none left to join with (JAX 0.10).
