@@ -43,7 +43,7 @@ def main() -> None:
 
   c, names = _CONFIG.value, _COMPILE.value
   if names:
-    from agentrl.lab.capacity.tpu import table
+    from agentrl.lab.capacity.compiled import table
 
     table.check(c, names, hardware.parse(_TOPOLOGY.value))
   print(report.report(c, _TOPOLOGY.value, _MODEL.value), flush=True)

@@ -18,7 +18,7 @@ from agentrl.domain import suggest
 from agentrl.lab.bench import sampling
 from agentrl.lab.capacity import hardware
 from agentrl.lab.capacity.estimate import Workload
-from agentrl.lab.capacity.tpu import hlo, table
+from agentrl.lab.capacity.compiled import hlo, table
 
 TOKENS = 2048  # of a row
 MICRO = 4  # micro-batches

@@ -5,7 +5,7 @@ import pathlib
 import pytest
 
 from agentrl.lab.capacity.estimate import Workload
-from agentrl.lab.capacity.tpu import compiler
+from agentrl.lab.capacity.compiled import compiler
 from agentrl.nn.config import DecoderConfig
 from tests import errors
 
@@ -30,7 +30,7 @@ WORK = Workload(
 
 @pytest.fixture(autouse=True)
 def child(monkeypatch):
-  monkeypatch.setattr(compiler, 'CHILD', 'tests.lab.capacity.tpu.fake_child')
+  monkeypatch.setattr(compiler, 'CHILD', 'tests.lab.capacity.compiled.fake_child')
   monkeypatch.setattr(compiler, 'check_available', lambda: None)
   monkeypatch.chdir(ROOT)
 

@@ -1,7 +1,7 @@
 """Asks TPU's compiler about decoders, meshes and slices, and writes a table.
 
-  python -m experiments.bench_tpu
-  python -m experiments.bench_tpu --cells='0.5B v5e-8 fsdp=8 decode'
+  python -m experiments.bench_compiled
+  python -m experiments.bench_compiled --cells='0.5B v5e-8 fsdp=8 decode'
 
 No TPU is needed (extra `tpu-compile`); a cell takes a minute or two. What a
 config needs on a slice: `experiments.plan --compile`.
@@ -17,9 +17,9 @@ _CELLS = flags.DEFINE_list(
 
 
 def main() -> None:
-  from agentrl.lab.bench import tpu_programs  # imports jax
+  from agentrl.lab.bench import compiled_programs  # imports jax
 
-  for line in tpu_programs.rows(_CELLS.value or tpu_programs.CELLS):
+  for line in compiled_programs.rows(_CELLS.value or compiled_programs.CELLS):
     print(line, flush=True)
 
 

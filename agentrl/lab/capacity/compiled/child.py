@@ -1,6 +1,6 @@
 """Process that compiles one program for TPUs, and may be killed.
 
-  python -m agentrl.lab.capacity.tpu.child JOB FOLDER
+  python -m agentrl.lab.capacity.compiled.child JOB FOLDER
 
 JOB is a pickled compiler.CompileJob, FOLDER gets the compiler's dump.
 """
@@ -14,8 +14,8 @@ import jax
 from jax.experimental import topologies
 
 from agentrl import mesh
-from agentrl.lab.capacity.tpu import programs
-from agentrl.lab.capacity.tpu.compiler import CompileJob
+from agentrl.lab.capacity.compiled import programs
+from agentrl.lab.capacity.compiled.compiler import CompileJob
 from agentrl.run.check import fields
 
 

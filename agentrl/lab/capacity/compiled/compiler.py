@@ -17,7 +17,7 @@ import time
 from typing import NamedTuple
 
 from agentrl.lab.capacity.estimate import Workload
-from agentrl.lab.capacity.tpu import hlo
+from agentrl.lab.capacity.compiled import hlo
 from agentrl.nn.config import DecoderConfig
 from agentrl.runtime import install
 
@@ -28,7 +28,7 @@ ENVIRON = {
   'ALLOW_MULTIPLE_LIBTPU_LOAD': '1',
   'TPU_SKIP_MDS_QUERY': '1',
 }
-CHILD = 'agentrl.lab.capacity.tpu.child'
+CHILD = 'agentrl.lab.capacity.compiled.child'
 _REPORT = '*after_optimizations-memory-usage-report.txt'
 _POLL = 0.5  # seconds
 
@@ -38,7 +38,7 @@ class CompileJob(NamedTuple):
 
   config: dict  # of the experiment
   shape: DecoderConfig
-  torus: str  # slices.torus
+  torus: str  # targets.torus
   program: str  # among programs.PROGRAMS
   work: Workload
   model: str | None = None  # directory of a checkpoint; None: that of config

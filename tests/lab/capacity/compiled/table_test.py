@@ -9,7 +9,7 @@ from agentrl.configs import grpo, oprl, spear
 from agentrl.lab.bench import sampling
 from agentrl.lab.capacity import hardware
 from agentrl.lab.capacity.estimate import Workload
-from agentrl.lab.capacity.tpu import compiler, hlo, table
+from agentrl.lab.capacity.compiled import compiler, hlo, table
 from tests import errors
 
 missing = importlib.util.find_spec('libtpu') is None

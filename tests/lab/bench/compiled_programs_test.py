@@ -2,8 +2,8 @@
 
 import pytest
 
-from agentrl.lab.bench import tpu_programs
-from agentrl.lab.capacity.tpu import compiler, hlo, table
+from agentrl.lab.bench import compiled_programs
+from agentrl.lab.capacity.compiled import compiler, hlo, table
 from tests import errors
 
 
@@ -29,7 +29,7 @@ def test_a_row_for_each_cell(jobs):
     '0.5B v5e-8 fsdp=8 update',
     '0.5B v5e-8 fsdp=8 decode',
   ]
-  _, _, first, second, third = tpu_programs.rows(cells)
+  _, _, first, second, third = compiled_programs.rows(cells)
   start = (
     '| 7B | v5e-64 | fsdp=16 tensor=4 | update | 1.00 | 2.00 | 0.0 | 3.0 |'
   )
@@ -38,7 +38,7 @@ def test_a_row_for_each_cell(jobs):
   assert '2.0 (refused)' in second
   assert third.split('|')[-2].strip() == ''  # of decoding nothing is said
   assert [x.torus for x in jobs] == ['v5e:8x8', 'v5e:2x4', 'v5e:2x4']
-  assert jobs[0].work.rows == 16 * tpu_programs.MICRO  # tensor has no rows
+  assert jobs[0].work.rows == 16 * compiled_programs.MICRO  # tensor has no rows
   assert jobs[0].config['mesh']['tensor'] == 4
 
 
@@ -52,7 +52,7 @@ def test_a_row_for_each_cell(jobs):
 def test_a_wrong_cell_is_refused_before_any_is_compiled(jobs, cell, words):
   cells = ['0.5B v5e-8 fsdp=8 update', cell]
   with errors.raises(ValueError, words):
-    list(tpu_programs.rows(cells))
+    list(compiled_programs.rows(cells))
   assert not jobs
 
 

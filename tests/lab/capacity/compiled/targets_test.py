@@ -3,7 +3,7 @@
 import pytest
 
 from agentrl.lab.capacity import hardware
-from agentrl.lab.capacity.tpu import slices
+from agentrl.lab.capacity.compiled import targets
 from tests import errors
 
 
@@ -12,7 +12,7 @@ from tests import errors
   [('v5e-8', 'v5e:2x4'), ('v6e-64', 'v6e:8x8'), ('v5p-64', 'v5p:2x4x4')],
 )
 def test_torus(name, torus):
-  assert slices.torus(hardware.parse(name)) == torus
+  assert targets.torus(hardware.parse(name)) == torus
 
 
 @pytest.mark.parametrize(
@@ -24,4 +24,4 @@ def test_torus(name, torus):
 )
 def test_what_cannot_be_compiled_for_is_refused(name, words):
   with errors.raises(ValueError, words):
-    slices.torus(hardware.parse(name))
+    targets.torus(hardware.parse(name))

@@ -3,7 +3,7 @@
 
 import pytest
 
-from agentrl.lab.capacity.tpu import hlo
+from agentrl.lab.capacity.compiled import hlo
 from tests import errors
 
 TEXT = """HloModule jit_step, is_scheduled=true

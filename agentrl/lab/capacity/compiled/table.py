@@ -11,9 +11,9 @@ from agentrl.domain import suggest
 from agentrl.lab.capacity import estimate, hardware, report
 from agentrl.lab.capacity.estimate import Workload
 from agentrl.lab.capacity.hardware import Topology
-from agentrl.lab.capacity.tpu import compiler, hlo, slices
-from agentrl.lab.capacity.tpu.compiler import CompiledProgram
-from agentrl.lab.capacity.tpu.programs import PROGRAMS
+from agentrl.lab.capacity.compiled import compiler, hlo, targets
+from agentrl.lab.capacity.compiled.compiler import CompiledProgram
+from agentrl.lab.capacity.compiled.programs import PROGRAMS
 from agentrl.nn.config import DecoderConfig
 from agentrl.rollout import registered
 from agentrl.run import algorithm, pretrained
@@ -37,7 +37,7 @@ def check(c: Config, names: Sequence[str], where: Topology) -> None:
         f'--compile must be among {tuple(PROGRAMS)}, got {name!r}'
         f'{suggest(name, PROGRAMS)}'
       )
-  slices.torus(where)
+  targets.torus(where)
   compiler.check_available()
 
 
@@ -50,7 +50,7 @@ def compiled(
   model: str | None = None,
 ) -> CompiledProgram:
   """Compiles a program of the config for the topology."""
-  torus = slices.torus(where)
+  torus = targets.torus(where)
   return compiler.compiled(
     compiler.CompileJob(to_dict(c), shape, torus, name, work, model)
   )
@@ -62,7 +62,7 @@ def lines(
   """What the compiler says of each program, line by line."""
   where, lm = hardware.parse(name), report.language(c, model)
   shape, work = pretrained.computed(c, lm.shape), report.work(c, lm)
-  yield f'compiled for {slices.torus(where)}, not run: GB of a device'
+  yield f'compiled for {targets.torus(where)}, not run: GB of a device'
   for name in programs:
     program = compiled(c, shape, work, where, name, model)
     if program.refused:
