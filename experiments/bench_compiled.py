@@ -1,10 +1,10 @@
-"""Asks TPU's compiler about decoders, meshes and slices, and writes a table.
+"""Asks compilers about decoders, meshes and devices, and writes a table.
 
   python -m experiments.bench_compiled
   python -m experiments.bench_compiled --cells='0.5B v5e-8 fsdp=8 decode'
 
-No TPU is needed (extra `tpu-compile`); a cell takes a minute or two. What a
-config needs on a slice: `experiments.plan --compile`.
+No TPU and no card is needed (extras `tpu-compile` and `cuda-compile`); a cell
+takes a minute or two. What a config needs: `experiments.plan --compile`.
 """
 
 from absl import flags
@@ -12,7 +12,7 @@ from absl import flags
 from agentrl import cli
 
 _CELLS = flags.DEFINE_list(
-  'cells', [], 'Rows: model, slice, mesh and program of each. Default: all.'
+  'cells', [], 'Rows: model, topology, mesh and program of each. Default: all.'
 )
 
 
