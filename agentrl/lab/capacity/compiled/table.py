@@ -67,10 +67,19 @@ def compiled(
   name: str,
   model: str | None = None,
 ) -> CompiledProgram:
-  """Compiles a program of the config for the topology."""
+  """Compiles a program of the config for the topology.
+
+  What is too large for a device is refused, as TPU's compiler does by itself.
+  """
   target = targets.target(where)
-  return compiler.compiled(
+  made = compiler.compiled(
     compiler.CompileJob(to_dict(c), shape, target, name, work, model)
+  )
+  if made.refused or made.hbm <= where.chip.memory:
+    return made
+  need, has = made.hbm / 1e9, where.chip.memory / 1e9
+  return made._replace(
+    refused=f'it needs {need:.1f} GB of a device, which has {has:.1f} GB'
   )
 
 

@@ -95,6 +95,15 @@ def test_kernels_are_shown_by_loops():
   assert len(rows) == 3  # the last loop is too short to be shown
 
 
+@pytest.mark.parametrize(('size', 'refused'), [(79e9, False), (81e9, True)])
+def test_what_is_larger_than_a_card_is_refused(monkeypatch, size, refused):
+  made = program()._replace(hbm=size)
+  monkeypatch.setattr(compiler, 'compiled', lambda job: made)
+  where = hardware.parse('h100-1')
+  got = table.compiled(config(), SMALL, WORK, where, 'update')
+  assert bool(got.refused) == refused
+
+
 def test_a_rollout_of_host_environments_is_no_program():
   c = grpo.get_config('env=countdown')
   with errors.raises(ValueError, 'rollout'):
