@@ -9,7 +9,9 @@ setuptools.setup(
   license='Apache-2.0',
   # configs/ and experiments/ are links in agentrl/, and files in the wheel.
   packages=setuptools.find_packages(include=['agentrl', 'agentrl.*']),
-  package_data={'agentrl': ['**/static/*', '**/templates/*', 'py.typed']},
+  package_data={
+    'agentrl': ['**/static/*', '**/templates/*', '**/*.txtpb', 'py.typed']
+  },
   entry_points={'console_scripts': ['agentrl = agentrl.cli:command']},
   python_requires='>=3.11',
   install_requires=[
@@ -38,6 +40,12 @@ setuptools.setup(
     'tpu': ['jax[tpu]>=0.10.2,<0.13'],
     # TPU's compiler, on a machine without one: `plan --compile`.
     'tpu-compile': ['libtpu>=0.0.42,<0.0.43'],
+    # XLA for NVIDIA cards, on a machine without one. cuDNN plans attention, and
+    # nothing else of CUDA is needed.
+    'cuda-compile': [
+      'jax-cuda13-plugin>=0.10.2,<0.11',
+      'nvidia-cudnn-cu13>=9.12,<10',
+    ],
     'ray': ['ray>=2.60,<3'],  # host environments on many machines
     'gcs': ['gcsfs>=2026.10,<2027'],  # workdirs in a bucket, gs://
     'track': ['wandb>=0.21,<1'],  # metrics in Weights & Biases as well

@@ -8,9 +8,9 @@ decoder is that of DIR/config.json, with its tokenizer if there is one; weights
 are not needed, nor fetched for a name on the hub. If the config does not fit,
 changes that make it fit are listed, and the fewest devices on which it fits.
 
-With --compile=update,prefill,decode,rollout TPU's own compiler says what these
-programs need, a minute or two each (rollout: of environments inside jit); no
-TPU is needed (extra `tpu-compile`).
+With --compile=update,prefill,decode,rollout the compiler of these devices says
+what the programs need, a minute or two each (rollout: of environments inside
+jit); no TPU and no H100 is needed (extras `tpu-compile`, `cuda-compile`).
 """
 
 from absl import flags
@@ -31,7 +31,7 @@ _MODEL = cli.flag(
 _COMPILE = flags.DEFINE_list(
   'compile',
   [],
-  "Programs for TPU's compiler: update, prefill, decode, rollout.",
+  'Programs to compile for them: update, prefill, decode, rollout.',
 )
 
 
@@ -43,7 +43,7 @@ def main() -> None:
 
   c, names = _CONFIG.value, _COMPILE.value
   if names:
-    from agentrl.lab.capacity.tpu import table
+    from agentrl.lab.capacity.compiled import table
 
     table.check(c, names, hardware.parse(_TOPOLOGY.value))
   print(report.report(c, _TOPOLOGY.value, _MODEL.value), flush=True)

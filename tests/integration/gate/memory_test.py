@@ -13,7 +13,7 @@ import pytest
 
 from agentrl import mesh, optimizer
 from agentrl.lab.bench import sampling
-from agentrl.lab.capacity.tpu import programs
+from agentrl.lab.capacity.compiled import programs
 from agentrl.model import microbatch, policy
 
 SHAPE = dataclasses.replace(sampling.QWEN['0.5B'], attention='chunked')

@@ -12,7 +12,7 @@ import pytest
 from agentrl import mesh, optimizer, registry
 from agentrl.configs import grpo
 from agentrl.lab.capacity import estimate as estimate_lib
-from agentrl.lab.capacity.tpu import programs
+from agentrl.lab.capacity.compiled import programs
 from agentrl.learner import algorithm
 from agentrl.learner.algorithm import Algorithm
 from agentrl.model import microbatch, policy, shared_base

@@ -15,8 +15,10 @@ one channel inside fusions; here they are what they do.
 import collections
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
+
+import numpy as np
 
 KINDS = (
   'all-gather',
@@ -33,6 +35,7 @@ _INSTRUCTION = re.compile(
   r'(?P<rest>.*)$'
 )
 _ARRAY = re.compile(r'\b(?P<type>pred|bf16|[fsu]\d+\w*)\[(?P<dims>[\d,]*)\]')
+_IOTA = r'\[([\d,]+)\](?:T\(([\d,]+)\))?'
 _CALLED = re.compile(
   r'\b(?:calls|to_apply|body|branch_computations|true_computation|'
   r'false_computation)=\{?(?P<names>%[\w.-]+(?:, %[\w.-]+)*)'
@@ -52,13 +55,25 @@ class Instruction(NamedTuple):
     lists = _CALLED.findall(self.rest)
     return [x.strip().lstrip('%') for names in lists for x in names.split(',')]
 
+  @property
+  def condition(self) -> str:
+    """The computation that ends a loop; '' of other instructions."""
+    found = re.search(r'\bcondition=%([\w.-]+)', self.rest)
+    return found[1] if found else ''
+
+  @property
+  def source(self) -> str:
+    """Where JAX says that it comes from: 'jit(update)/while/body/mul'."""
+    found = re.search(r'\bop_name="([^"]*)"', self.rest)
+    return found[1] if found else ''
+
 
 class Collective(NamedTuple):
   """Collectives of one kind and shape, of one place in the module."""
 
   kind: str  # among KINDS
   shape: str  # of the result
-  group: int  # devices
+  members: tuple[int, ...]  # devices of the first group
   times: int  # in a run of the program
   bytes: float  # sent by a device, all times together
 
@@ -105,14 +120,33 @@ def totals(each: Iterable[Collective]) -> dict[str, float]:
   return {kind: out[kind] for kind in KINDS if kind in out}
 
 
+def by_axes(
+  each: Iterable[Collective], sizes: Mapping[str, int]
+) -> dict[str, float]:
+  """Bytes by the axes that the members of a group lie along: 'data fsdp'.
+
+  Args:
+    sizes: of the axes of the mesh, outermost first
+  """
+  out: dict[str, float] = collections.defaultdict(float)
+  for x in each:
+    places = np.unravel_index(list(x.members), tuple(sizes.values()))
+    along = zip(sizes, places, strict=True)
+    out[' '.join(name for name, at in along if len(set(at)) > 1)] += x.bytes
+  return dict(out)
+
+
 def array_bytes(shape: str) -> float:
   """Returns the bytes of an HLO shape; of a tuple, of all its arrays."""
-  return sum(
-    _bits(x['type']) / 8 * math.prod(map(int, x['dims'].split(',')))
-    if x['dims']
-    else _bits(x['type']) / 8
+  return sum(bits / 8 * count for bits, count in arrays(shape))
+
+
+def arrays(shape: str) -> list[tuple[int, int]]:
+  """Returns (bits of a number, numbers) of every array of an HLO shape."""
+  return [
+    (_bits(x['type']), math.prod(int(n) for n in x['dims'].split(',') if n))
     for x in _ARRAY.finditer(shape)
-  )
+  ]
 
 
 def largest(module: HloModule) -> list[tuple[float, str]]:
@@ -139,8 +173,9 @@ def largest(module: HloModule) -> list[tuple[float, str]]:
 
 def trips(module: HloModule, loop: Instruction) -> int | None:
   """Times that a loop from 0 runs; None: as often as data says."""
-  condition = re.search(r'condition=%([\w.-]+)', loop.rest)
-  lines = module.computations[condition[1]] if condition else []
+  if known := re.search(r'"known_trip_count":\{"n":"(\d+)"', loop.rest):
+    return int(known[1])
+  lines = module.computations[loop.condition] if loop.condition else []
   constants = {
     x.name: int(x.rest.split(')')[0])
     for x in lines
@@ -197,31 +232,52 @@ def _lines(
 def _collective(kind: str, x: Instruction, times: int) -> Collective:
   shape = x.shape
   if x.op.endswith('-start') and shape.startswith('('):
-    arrays = [match[0] for match in _ARRAY.finditer(shape)]
-    shape = ', '.join(arrays[len(arrays) // 2 :])  # arguments, then results
-  n = group(x.rest)
+    each = [match[0] for match in _ARRAY.finditer(shape)]
+    shape = ', '.join(each[len(each) // 2 :])  # arguments, then results
+  group = members(x.rest)
+  n = len(group)
   size = array_bytes(shape)
   if x.op == 'reduce-scatter':
     size *= n  # the argument's
   part = (n - 1) / n * {'all-reduce': 2}.get(kind, 1)
   if kind == 'collective-permute':
     part = 1.0
-  return Collective(kind, shape, n, times, size * part * times)
+  return Collective(kind, shape, group, times, size * part * times)
 
 
-def group(rest: str) -> int:
-  """Devices of a group, from an instruction's attributes."""
+def members(rest: str) -> tuple[int, ...]:
+  """Devices of the first group, or pair, from an instruction's attributes."""
   text = rest.partition('replica_groups=')[2]
-  if text.startswith('mesh['):  # mesh['a'=8,'b'=2], device_ids=(...) {'a'}
-    sizes = {k: int(v) for k, v in re.findall(r"'(\w+)'=(\d+)", text)}
-    axes = re.search(r"\{('[^}]*)\}", text)
-    names = re.findall(r"'(\w+)'", axes[1]) if axes else []
-    return math.prod(sizes[name] for name in names)
+  if text.startswith('mesh['):
+    return _along(text)
   if listed := re.match(r'\{\{([\d,]*)\}', text):
-    return len(listed[1].split(','))
-  if iota := re.match(r'\[\d+,(\d+)\]<=', text):
-    return int(iota[1])
-  return 1
+    return tuple(map(int, listed[1].split(',')))
+  if iota := re.match(rf'\[\d+,(\d+)\]<={_IOTA}', text):
+    return tuple(_iota(iota[2], iota[3])[: int(iota[1])].tolist())
+  pairs = rest.partition('source_target_pairs=')[2].partition('}}')[0]
+  ends = ((int(a), int(b)) for a, b in re.findall(r'\{(\d+),(\d+)', pairs))
+  return next(((a, b) for a, b in ends if a != b), (0,))
+
+
+def _along(text: str) -> tuple[int, ...]:
+  """Of mesh['a'=8,'b'=2], device_ids=([2,8]T(1,0)) {'a'}."""
+  sizes = {k: int(v) for k, v in re.findall(r"'(\w+)'=(\d+)", text)}
+  ids = np.arange(math.prod(sizes.values()))
+  if listed := re.search(rf'device_ids=\({_IOTA}\)', text):
+    ids = _iota(listed[1], listed[2])
+  axes = re.search(r"\{('[^}]*)\}", text)
+  names = re.findall(r"'(\w+)'", axes[1]) if axes else []
+  at = tuple(slice(None) if name in names else 0 for name in sizes)
+  return tuple(ids.reshape(tuple(sizes.values()))[at].ravel().tolist())
+
+
+def _iota(shape: str, order: str | None) -> np.ndarray:
+  """0, 1, ... in an array of that shape, read in another order of its axes."""
+  ids = np.arange(math.prod(map(int, shape.split(','))))
+  ids = ids.reshape([int(n) for n in shape.split(',')])
+  return ids.transpose(
+    [int(n) for n in (order or '').split(',') if n] or None
+  ).ravel()
 
 
 def _bits(kind: str) -> int:

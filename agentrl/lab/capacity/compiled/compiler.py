@@ -1,11 +1,11 @@
-"""TPU's own compiler as a judge of memory and traffic, without a TPU at hand.
+"""Compilers of devices that are not at hand, as judges of programs.
 
-The scheduled program and its buffers are written before code is generated,
-which takes ten times as long: the process that compiles is killed then. What
-comes of it was compiled and never run.
+The scheduled program and its buffers are written before code is generated. For
+TPUs that takes ten times as long, and the process that compiles is killed then;
+for NVIDIA cards code is awaited, as CUDA graphs are made of it. What comes of
+it was compiled and never run.
 """
 
-import importlib.util
 import os
 import pathlib
 import pickle
@@ -16,20 +16,24 @@ import tempfile
 import time
 from typing import NamedTuple
 
+from agentrl.lab.capacity.compiled import counts, graphs, hlo, targets
+from agentrl.lab.capacity.compiled.counts import Counts, Loop
+from agentrl.lab.capacity.compiled.graphs import Graphs
+from agentrl.lab.capacity.compiled.targets import Target
 from agentrl.lab.capacity.estimate import Workload
-from agentrl.lab.capacity.tpu import hlo
 from agentrl.nn.config import DecoderConfig
-from agentrl.runtime import install
+from agentrl.run.check import fields
 
-# Read when JAX is imported: no TPU is looked for, and several processes may
-# load its compiler.
+# Read when JAX is imported: no device is looked for, and several processes may
+# load TPU's compiler.
 ENVIRON = {
   'JAX_PLATFORMS': 'cpu',
   'ALLOW_MULTIPLE_LIBTPU_LOAD': '1',
   'TPU_SKIP_MDS_QUERY': '1',
 }
-CHILD = 'agentrl.lab.capacity.tpu.child'
+CHILD = 'agentrl.lab.capacity.compiled.child'
 _REPORT = '*after_optimizations-memory-usage-report.txt'
+_THUNKS = '.thunk_sequence_after_thunk_passes.txt'
 _POLL = 0.5  # seconds
 
 
@@ -38,7 +42,7 @@ class CompileJob(NamedTuple):
 
   config: dict  # of the experiment
   shape: DecoderConfig
-  torus: str  # slices.torus
+  target: Target
   program: str  # among programs.PROGRAMS
   work: Workload
   model: str | None = None  # directory of a checkpoint; None: that of config
@@ -52,38 +56,34 @@ class CompiledProgram(NamedTuple):
   collectives: tuple[hlo.Collective, ...]
   largest: tuple[tuple[float, str], ...]  # arrays, (bytes, shape)
   refused: str  # the compiler's own words; '': it compiles
+  counts: Counts = Counts()
+  loops: tuple[Loop, ...] = ()
+  layers: tuple[int, ...] = ()  # kernels of a layer in each loop; 0: none
+  graphs: tuple[Graphs, ...] = ()  # graphs.of; of TPUs none
 
   @property
   def temporaries(self) -> float:
     return self.hbm - self.arguments
 
 
-def check_available() -> None:
-  """Raises ValueError if TPU's compiler is not installed."""
-  if importlib.util.find_spec('libtpu') is None:
-    raise ValueError(
-      f"TPU's compiler is not installed; run {install.command('tpu-compile')}"
-    )
-
-
 def compiled(job: CompileJob, seconds: float = 1800) -> CompiledProgram:
-  """Compiles the job's program in another process, up to its schedule.
+  """Compiles the job's program in another process.
 
-  Raises: ValueError without TPU's compiler; RuntimeError, in its words, where
-    it fails for another reason than memory or does not end in `seconds`.
+  Raises: ValueError without the target's compiler; RuntimeError, in its words,
+    where it fails for another reason than memory or does not end in `seconds`.
   """
-  check_available()
+  targets.check_available(job.target.platform)
   with tempfile.TemporaryDirectory() as folder:
     path, log, dump = (
       pathlib.Path(folder, name) for name in ('job.pickle', 'log.txt', 'dump')
     )
     path.write_bytes(pickle.dumps(job))
     dump.mkdir()
-    code = _run(path, log, dump, seconds)
+    whole = job.target.platform == 'cuda'
+    code = _run(path, log, dump, seconds, whole)
     words = log.read_text(errors='replace')
-    if report := _report(dump):
-      # Micro-batches are as many as hold a row; all of them do here.
-      return _read(report, -(-job.work.rows // job.work.micro))
+    if report := _report(dump, whole):
+      return _read(report, _trips(job), job)
   refusal = re.search(
     r'RESOURCE_EXHAUSTED.*HLO temporaries \(([\d.]+)([GM])\).*', words
   )
@@ -94,8 +94,22 @@ def compiled(job: CompileJob, seconds: float = 1800) -> CompiledProgram:
   raise RuntimeError(f'compiling {job.program} ended with {code}: {tail}')
 
 
+def _trips(job: CompileJob) -> int:
+  """Times that a loop runs whose end depends on data."""
+  if job.program == 'update':
+    # Micro-batches are as many as hold a row; all of them do here.
+    return -(-job.work.rows // job.work.micro)
+  if job.program == 'decode':
+    return fields.read(job.config).host.decode_steps_per_sync
+  return 1
+
+
 def _run(
-  job: pathlib.Path, log: pathlib.Path, dump: pathlib.Path, seconds: float
+  job: pathlib.Path,
+  log: pathlib.Path,
+  dump: pathlib.Path,
+  seconds: float,
+  whole: bool,
 ) -> int | None:
   """Runs the child until its dump is there or it ends; None: killed."""
   command = [sys.executable, '-m', CHILD, str(job), str(dump)]
@@ -106,7 +120,7 @@ def _run(
     try:
       end, size = time.monotonic() + seconds, -1
       while (code := child.poll()) is None and time.monotonic() < end:
-        report = _report(dump)
+        report = _report(dump, whole)
         now = sum(x.stat().st_size for x in dump.iterdir()) if report else -1
         if report and now == size:  # all of it is written
           break
@@ -118,12 +132,18 @@ def _run(
       child.wait()
 
 
-def _report(dump: pathlib.Path) -> pathlib.Path | None:
-  """The report of the largest module, if that is there."""
+def _report(dump: pathlib.Path, whole: bool) -> pathlib.Path | None:
+  """The report of the largest module, if that is there.
+
+  Args:
+    whole: it is there when code has been generated as well
+  """
   reports = [
     x
     for x in dump.glob(_REPORT)
-    if x.stat().st_size and _text(x, '.txt').exists()
+    if x.stat().st_size
+    and _text(x, '.txt').exists()
+    and (not whole or _thunks(x))
   ]
   size = lambda x: _text(x, '.txt').stat().st_size  # noqa: E731
   return max(reports, key=size, default=None)
@@ -134,7 +154,16 @@ def _text(report: pathlib.Path, end: str) -> pathlib.Path:
   return report.with_name(stem + end)
 
 
-def _read(report: pathlib.Path, unknown: int) -> CompiledProgram:
+def _thunks(report: pathlib.Path) -> str:
+  """The thunks of the report's module; '' as long as there are none."""
+  module = '.'.join(report.name.split('.')[:2])  # module_0001.jit_update
+  path = report.with_name(module + _THUNKS)
+  return path.read_text() if path.exists() else ''
+
+
+def _read(
+  report: pathlib.Path, unknown: int, job: CompileJob
+) -> CompiledProgram:
   """What the dump beside the report says; `unknown` as hlo.collectives."""
   total = re.search(r'Total bytes: (\d+)', report.read_text())
   module = hlo.parse(_text(report, '.txt').read_text())
@@ -142,10 +171,15 @@ def _read(report: pathlib.Path, unknown: int) -> CompiledProgram:
   arguments = re.findall(
     r'^ *allocation \d+: size (\d+), parameter', buffers, re.MULTILINE
   )
+  every, loops = counts.program(module, unknown)
   return CompiledProgram(
-    float(total[1]) if total else 0.0,
-    float(sum(map(int, arguments))),
-    tuple(hlo.collectives(module, unknown)),
-    tuple(hlo.largest(module)[:20]),
-    '',
+    hbm=float(total[1]) if total else 0.0,
+    arguments=float(sum(map(int, arguments))),
+    collectives=tuple(hlo.collectives(module, unknown)),
+    largest=tuple(hlo.largest(module)[:20]),
+    refused='',
+    counts=every,
+    loops=tuple(loops),
+    layers=tuple(counts.of_layer(module, x, job.shape.layers) for x in loops),
+    graphs=tuple(graphs.of(_thunks(report))),
   )

@@ -1,29 +1,46 @@
-"""Table of what TPU's compiler says of decoders, meshes and slices.
+"""Table of what compilers of TPUs and NVIDIA cards say of decoders and meshes.
 
 Nothing of it has run: figures are those of the compiled program, and bounds
 assume peak rates. The update is that of configs/grpo.py (`oprl:update`: of
-configs/oprl.py, a process reward model beside the policy), four micro-batches
-of a row of 2,048 tokens a device, Adam, float32 parameters, bfloat16 products,
-layers computed again backwards (`remat=dots`: products are kept). The rollout
-is that of the config's own environment and sizes.
+configs/oprl.py, a process reward model beside the policy), in micro-batches of
+a row a device (SIZES), Adam, float32 parameters, bfloat16 products, layers
+computed again backwards (`remat=dots`: products are kept). The rollout is that
+of the config's own environment and sizes.
+
+Kernels are those of a layer, in the loops that have layers: of decoding, for a
+token of all slots; of an update, forwards and backwards. Conditions are those
+of a trip of these loops, casts those of parameters in a run of the program.
 """
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from agentrl import mesh
 from agentrl.configs import grpo, oprl
 from agentrl.domain import suggest
 from agentrl.lab.bench import sampling
 from agentrl.lab.capacity import hardware
+from agentrl.lab.capacity.compiled import hlo, table, targets
 from agentrl.lab.capacity.estimate import Workload
-from agentrl.lab.capacity.tpu import hlo, table
 
-TOKENS = 2048  # of a row
-MICRO = 4  # micro-batches
 
-CELLS = (  # model, slice, mesh or remat, and program
+class CellSize(NamedTuple):
+  """Sizes of the programs, for each device that has rows."""
+
+  tokens: int  # of a row
+  micro: int  # micro-batches
+  slots: int
+  capacity: int  # of a slot
+
+
+# On cards as they were measured (docs/PERFORMANCE.md).
+SIZES = {
+  'tpu': CellSize(tokens=2048, micro=4, slots=8, capacity=2048),
+  'cuda': CellSize(tokens=4096, micro=8, slots=64, capacity=640),
+}
+
+CELLS = (  # model, topology, mesh or remat, and program
   '0.5B v5e-8 fsdp=8 update',
   '0.5B v5e-8 fsdp=8 oprl:update',
   '0.5B v5e-8 fsdp=8 decode',
@@ -37,6 +54,17 @@ CELLS = (  # model, slice, mesh or remat, and program
   '7B v5p-64 fsdp=32 update',
   '7B v5p-64 fsdp=32 remat=dots update',
   'experts v5e-8 fsdp=2 expert=4 update',
+  '0.5B h100-1 update',
+  '0.5B h100-1 decode',
+  '1.5B h100-1 update',
+  '1.5B h100-1 decode',
+  '1.5B h100-8 fsdp=8 update',
+  '7B h100-1 decode',
+  '7B h100-1 update',
+  '7B h100-8 fsdp=8 update',
+  '7B h100-8 fsdp=8 remat=dots update',
+  '7B h100-8 fsdp=4 tensor=2 update',
+  '7B h100-8 fsdp=8 decode',
 )
 SHAPES = sampling.QWEN | {
   '7B': sampling.qwen(
@@ -61,7 +89,7 @@ SHAPES = sampling.QWEN | {
 METHODS = {'grpo': grpo, 'oprl': oprl}
 COLUMNS = (
   'model',
-  'slice',
+  'topology',
   'mesh',
   'program',
   'arguments GB',
@@ -69,6 +97,9 @@ COLUMNS = (
   'gathered GB',
   'reduced GB',
   'bound of utilisation',
+  'kernels of a layer',
+  'conditions of a trip',
+  'casts GB',
 )
 
 
@@ -104,6 +135,8 @@ def _program(words: str) -> tuple[Any, str]:
 def _row(model: str, name: str, sizes: dict[str, str], words: str) -> list[str]:
   """Figures of a cell."""
   where = hardware.parse(name)
+  platform = targets.target(where).platform
+  size = SIZES[platform]
   c, program = _program(words)
   c.mesh.update({k: int(v) for k, v in sizes.items() if k in mesh.AXES})
   c.hp.minibatch.minibatches.n = 1
@@ -112,30 +145,36 @@ def _row(model: str, name: str, sizes: dict[str, str], words: str) -> list[str]:
   remat = sizes.get('remat', SHAPES[model].remat)
   shape = dataclasses.replace(SHAPES[model], remat=remat)
   work = Workload(
-    rows=rows * MICRO,
-    tokens=TOKENS,
+    rows=rows * size.micro,
+    tokens=size.tokens,
     micro=rows,
     epochs=1,
-    batch=rows * MICRO,
-    slots=8 * rows,
+    batch=rows * size.micro,
+    slots=rows * size.slots,
     turns=8,
     read=128,
     message=128,
     afresh=False,
-    capacity=TOKENS,
+    capacity=size.capacity,
   )
   made = table.compiled(c, shape, work, where, program)
   if made.refused:
-    return ['', f'{made.hbm / 1e9:.1f} (refused)', '', '', '']
+    refused = f'{made.hbm / 1e9:.1f} (refused)'
+    return ['', refused, *[''] * (len(COLUMNS) - 6)]
   sent = hlo.totals(made.collectives)
   reduced = sum(sent.get(kind, 0.0) for kind in table.REDUCED)
   bound = ''
-  if program == 'update':
+  if program == 'update' and platform == 'tpu':
     bound = f'{table.utilisation(c, shape, work, where, made):.2f}'
+  each = zip(made.layers, made.loops, strict=True)
+  layers = [(n, x) for n, x in each if n]
   return [
     f'{made.arguments / 1e9:.2f}',
     f'{made.hbm / 1e9:.2f}',
     f'{(sum(sent.values()) - reduced) / 1e9:.1f}',
     f'{reduced / 1e9:.1f}',
     bound,
+    ' + '.join(str(n) for n, _ in layers),
+    ' + '.join(str(x.trip.conditionals) for _, x in layers),
+    f'{made.counts.cast_bytes / 1e9:.1f}',
   ]

@@ -8,12 +8,18 @@ import pytest
 from agentrl.configs import grpo, oprl, spear
 from agentrl.lab.bench import sampling
 from agentrl.lab.capacity import hardware
+from agentrl.lab.capacity.compiled import compiler, hlo, table
+from agentrl.lab.capacity.compiled.counts import Counts, Loop
+from agentrl.lab.capacity.compiled.graphs import Graphs
 from agentrl.lab.capacity.estimate import Workload
-from agentrl.lab.capacity.tpu import compiler, hlo, table
 from tests import errors
 
 missing = importlib.util.find_spec('libtpu') is None
 needs_compiler = pytest.mark.skipif(missing, reason='extra tpu-compile')
+needs_cuda = pytest.mark.skipif(
+  importlib.util.find_spec('jax_cuda13_plugin') is None,
+  reason='XLA for an H100 is not installed: extra cuda-compile',
+)
 SMALL = sampling.QWEN['0.5B']
 WORK = Workload(
   rows=8,
@@ -40,7 +46,7 @@ def config(method=grpo, **sizes):
 
 def program(**bytes_by_kind) -> compiler.CompiledProgram:
   each = tuple(
-    hlo.Collective(kind.replace('_', '-'), '', 8, 1, size)
+    hlo.Collective(kind.replace('_', '-'), '', tuple(range(8)), 1, size)
     for kind, size in bytes_by_kind.items()
   )
   return compiler.CompiledProgram(2e9, 1e9, each, (), '')
@@ -66,7 +72,36 @@ def test_what_is_no_program_or_cannot_be_compiled_for_is_refused():
   with errors.raises(ValueError, 'updat update'):
     table.check(config(), ['updat'], hardware.parse('v5e-8'))
   with pytest.raises(ValueError):
-    table.check(config(), ['update'], hardware.parse('8xH100'))
+    table.check(config(), ['update'], hardware.parse('8xA100'))
+
+
+def test_kernels_are_shown_by_loops():
+  loops = (
+    Loop('jit(f)/while', 0, None, Counts(most=700, conditionals=24), 'token'),
+    Loop('jit(f)/while/jvp()/while', 1, 24, Counts(most=30), 'layer'),
+    Loop('jit(f)/while/copy', 0, 8, Counts(most=3), 'copy'),
+  )
+  made = program()._replace(
+    counts=Counts(most=5700, casts=7),
+    loops=loops,
+    layers=(29, 30, 0),
+    graphs=(Graphs(1, 2, 3), Graphs(4, 5, 6), Graphs(7, 8, 9), Graphs()),
+  )
+  _, *rows = (x.split() for x in table.kernels(made))
+  assert rows[0][:2] == ['all', '5700']
+  assert rows[1][:5] == ['loop', 'data', '700', '29', '24']
+  assert rows[1][-2:] == ['4', '6']  # graphs, and kernels in none
+  assert rows[2][:4] == ['forward', '24', '30', '30']
+  assert len(rows) == 3  # the last loop is too short to be shown
+
+
+@pytest.mark.parametrize(('size', 'refused'), [(79e9, False), (81e9, True)])
+def test_what_is_larger_than_a_card_is_refused(monkeypatch, size, refused):
+  made = program()._replace(hbm=size)
+  monkeypatch.setattr(compiler, 'compiled', lambda job: made)
+  where = hardware.parse('h100-1')
+  got = table.compiled(config(), SMALL, WORK, where, 'update')
+  assert bool(got.refused) == refused
 
 
 def test_a_rollout_of_host_environments_is_no_program():
@@ -121,3 +156,47 @@ def test_a_program_that_remembers_is_refused_in_the_compilers_words():
   c = config(spear, fsdp=8)
   with pytest.raises(RuntimeError):
     table.compiled(c, SMALL, WORK, hardware.parse('v5e-8'), 'update')
+
+
+SHALLOW = dataclasses.replace(SMALL, layers=12, vocab=8192)
+
+
+@pytest.mark.nightly
+@needs_cuda
+def test_a_token_of_a_card_is_one_graph_of_few_kernels():
+  """0.5B's widths in twelve layers, 8 slots of 1,024 positions on one H100."""
+  where = hardware.parse('h100-1')
+  made = table.compiled(config(), SHALLOW, WORK, where, 'decode')
+  (token,) = [x for x in made.loops if x.trip.most > table.SHORT]
+  at = made.loops.index(token)
+  assert token.trip.casts == 0  # parameters are cast before the loop
+  assert token.trip.conditionals <= SHALLOW.layers + 1
+  assert 10 < made.layers[at] <= 31
+  assert made.graphs[at + 1].graphs == 1
+  assert made.graphs[at + 1].alone < table.SHORT
+  assert made.hbm < 0.45e9
+
+
+@pytest.mark.nightly
+@needs_cuda
+def test_a_layer_of_an_update_for_a_card_is_few_kernels():
+  where = hardware.parse('h100-1')
+  made = table.compiled(config(), SHALLOW, WORK, where, 'update')
+  forward, backward = [x for x in made.loops if x.trips == SHALLOW.layers]
+  assert 10 < forward.trip.most <= 25
+  assert 10 < backward.trip.most <= 90
+  for x in (forward, backward):
+    assert x.trip.conditionals == 0
+    assert x.trip.casts <= 7  # matrices of a layer
+  assert made.hbm < 3.9e9
+
+
+@pytest.mark.nightly
+@needs_cuda
+def test_several_cards_send_along_their_axes():
+  where, c = hardware.parse('8xH100'), config(fsdp=4, tensor=2)
+  made = table.compiled(c, SHALLOW, WORK, where, 'update')
+  sent = hlo.by_axes(made.collectives, {'fsdp': 4, 'tensor': 2})
+  # Parameters and gradients; activations.
+  assert sent['fsdp'] > 1e8
+  assert sent['tensor'] > 1e8

@@ -12,6 +12,10 @@ ENTRY %main (x: f32[8]) -> f32[8] {
   ROOT %sum = f32[8]{0} all-reduce(%x), replica_groups={{0,1}}
 }
 """
+THUNKS = """000: kCommandBuffer [source | sink]
+    001: kCustomKernel [source | sink] fusion
+002: kCopy [source | sink]
+"""
 REFUSED = (
   'RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for'
   ' HLO temporaries (20.5G) exceeds available HBM (15.75G)'
@@ -25,6 +29,10 @@ def main(path: str, folder: str) -> None:
   if job.program == 'broken':
     sys.exit('ValueError: a program that is none')
   stem = pathlib.Path(folder, 'module_0000.jit_update.after_optimizations')
+  if job.target.platform == 'cuda':
+    stem.with_name(
+      'module_0000.jit_update.thunk_sequence_after_thunk_passes.txt'
+    ).write_text(THUNKS)
   if job.program == 'scheduled':
     names = {
       '.txt': HLO,

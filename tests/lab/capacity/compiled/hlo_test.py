@@ -3,7 +3,7 @@
 
 import pytest
 
-from agentrl.lab.capacity.tpu import hlo
+from agentrl.lab.capacity.compiled import hlo
 from tests import errors
 
 TEXT = """HloModule jit_step, is_scheduled=true
@@ -74,7 +74,46 @@ def test_each_is_counted_once_for_every_trip():
     'collective-permute': 400,
   }
   assert [x.times for x in found if x.kind == 'all-gather'] == [3, 2]
-  assert {x.group for x in found if x.kind == 'all-gather'} == {8}
+  gathered = {x.members for x in found if x.kind == 'all-gather'}
+  assert gathered == {tuple(range(8))}
+
+
+def test_bytes_by_the_axes_of_a_mesh():
+  found = hlo.collectives(hlo.parse(TEXT), unknown=2)
+  sent = hlo.by_axes(found, {'data': 1, 'fsdp': 4, 'tensor': 4})
+  kinds = hlo.totals(found)
+  assert sent == {
+    'fsdp tensor': kinds['all-gather'] + kinds['reduce-scatter'],
+    'tensor': kinds['all-reduce']
+    + kinds['collective-permute']
+    + kinds['all-to-all'],
+  }
+
+
+@pytest.mark.parametrize(
+  ('groups', 'members'),
+  [
+    ('replica_groups={{0,2},{1,3}}, x={{7}}', (0, 2)),
+    ('replica_groups=[2,4]<=[8]', (0, 1, 2, 3)),
+    ('replica_groups=[2,4]<=[4,2]T(1,0), x', (0, 2, 4, 6)),
+    ("replica_groups=mesh['a'=2,'b'=3] {'a'}", (0, 3)),
+    ("replica_groups=mesh['a'=2,'b'=3] {'a','b'}", (0, 1, 2, 3, 4, 5)),
+    ('source_target_pairs={{0,0},{1,3}}, x={{5,6}}', (1, 3)),
+    ('source_target_pairs={{0,0}}, x={{5,6}}', (0,)),
+    ('dimensions={0}', (0,)),
+  ],
+)
+def test_members_of_a_group(groups, members):
+  assert hlo.members(groups) == members
+
+
+def test_a_known_number_of_trips_is_believed():
+  known = TEXT.replace(
+    'condition=%as_data_says',
+    'condition=%as_data_says, backend_config={"known_trip_count":{"n":"5"}}',
+  )
+  found = hlo.collectives(hlo.parse(known), unknown=2)
+  assert [x.times for x in found if x.kind == 'all-gather'] == [3, 5]
 
 
 def test_a_loop_that_data_ends_runs_once_unless_said_otherwise():

@@ -4,8 +4,10 @@ import pathlib
 
 import pytest
 
+from agentrl.lab.capacity.compiled import compiler, targets
+from agentrl.lab.capacity.compiled.counts import Counts
+from agentrl.lab.capacity.compiled.graphs import Graphs
 from agentrl.lab.capacity.estimate import Workload
-from agentrl.lab.capacity.tpu import compiler
 from agentrl.nn.config import DecoderConfig
 from tests import errors
 
@@ -30,13 +32,19 @@ WORK = Workload(
 
 @pytest.fixture(autouse=True)
 def child(monkeypatch):
-  monkeypatch.setattr(compiler, 'CHILD', 'tests.lab.capacity.tpu.fake_child')
-  monkeypatch.setattr(compiler, 'check_available', lambda: None)
+  monkeypatch.setattr(
+    compiler, 'CHILD', 'tests.lab.capacity.compiled.fake_child'
+  )
+  monkeypatch.setattr(targets, 'check_available', lambda platform: None)
   monkeypatch.chdir(ROOT)
 
 
-def job(program: str) -> compiler.CompileJob:
-  return compiler.CompileJob({}, SHAPE, 'v5e:2x4', program, WORK)
+TPU = targets.Target('tpu', 'v5e:2x4')
+CARD = targets.Target('cuda', '1x1x1', 'h100.txtpb')
+
+
+def job(program: str, target: targets.Target = TPU) -> compiler.CompileJob:
+  return compiler.CompileJob({}, SHAPE, target, program, WORK)
 
 
 def test_the_schedule_is_read_and_code_generation_not_awaited():
@@ -45,6 +53,13 @@ def test_the_schedule_is_read_and_code_generation_not_awaited():
   assert [x.kind for x in made.collectives] == ['all-reduce']
   assert made.largest[0] == (32, 'f32[8]')
   assert not made.refused
+  assert made.counts == Counts(least=1, most=1)
+  assert not made.graphs[0].graphs
+
+
+def test_of_a_card_graphs_are_read_as_well():
+  made = compiler.compiled(job('scheduled', CARD))
+  assert made.graphs == (Graphs(graphs=1, captured=1, alone=1),)
 
 
 def test_what_does_not_fit_is_told_with_its_size():

@@ -14,8 +14,8 @@ from jax.sharding import NamedSharding, PartitionSpec
 from agentrl import mesh, optimizer
 from agentrl.configs.config import Config
 from agentrl.lab.capacity import report
+from agentrl.lab.capacity.compiled.compiler import CompileJob
 from agentrl.lab.capacity.estimate import Workload
-from agentrl.lab.capacity.tpu.compiler import CompileJob
 from agentrl.learner import update as update_lib
 from agentrl.learner.algorithm import Algorithm
 from agentrl.nn import transformer
