@@ -1,9 +1,14 @@
 """Drawing a token from logits."""
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 
+from agentrl.types import Array
+
 NEVER = -1e30
+BLOCK = 64  # entries of the vocabulary that are summed first
 
 
 def truncate(logits_NV, top_k, top_p):
@@ -59,38 +64,80 @@ def draw(logits_NV, keys_N, temperature_N, top_k=0, top_p=1.0):
   hot = jnp.where(greedy, 1.0, temperature_N)[:, None]
   whole_NV = logits_NV / hot
   logits_NV = truncate(whole_NV, top_k, top_p)
-  norm = jax.nn.logsumexp(logits_NV, axis=-1, keepdims=True)
-  p = jnp.exp(logits_NV - norm)
+  x = _blocks(logits_NV)
   u = jax.vmap(jax.random.uniform)(keys_N)
-  best = jnp.argmax(logits_NV, axis=-1)
-  token = jnp.where(greedy, best, _invert(p, u, best)).astype(jnp.int32)
-  whole = norm
+  best = _likeliest(x)
+  token = jnp.where(greedy, best, _invert(x, u, best)).astype(jnp.int32)
+  whole_N = x.norm
   if logits_NV is not whole_NV:
-    whole = jax.nn.logsumexp(whole_NV, axis=-1, keepdims=True)
-  chosen = jnp.take_along_axis(whole_NV, token[:, None], axis=-1) - whole
-  chosen = chosen[:, 0]
-  entropy = norm[:, 0] - jnp.sum(p * logits_NV, axis=-1)
-  zero = jnp.zeros_like(chosen)
+    whole_N = jax.nn.logsumexp(whole_NV, axis=-1)
+  chosen = jnp.take_along_axis(whole_NV, token[:, None], axis=-1)[:, 0]
+  zero = jnp.zeros_like(whole_N)
   return (
     token,
-    jnp.where(greedy, zero, chosen),
-    jnp.where(greedy, zero, entropy),
+    jnp.where(greedy, zero, chosen - whole_N),
+    jnp.where(greedy, zero, x.entropy),
   )
 
 
-def _invert(p_NV, u_N, fallback_N, block: int = 64):
+class _Blocks(NamedTuple):
+  """Logits of N rows in B blocks, and what one way through them tells."""
+
+  logits: Array  # [N, B, BLOCK]
+  top: Array  # [N, B]  the largest of a block
+  mass: Array  # [N, B]  probability of a block
+  norm: Array  # [N]  logsumexp
+  entropy: Array  # [N]  nats
+
+
+def _blocks(logits_NV) -> _Blocks:
+  """Sums over blocks first, so that the vocabulary is gone through twice.
+
+  Once for the largest of each block, once for sums of exp(x - largest).
+  """
+  n, vocab = logits_NV.shape
+  x = jnp.pad(
+    logits_NV, ((0, 0), (0, -vocab % BLOCK)), constant_values=NEVER
+  ).reshape(n, -1, BLOCK)
+  top = jnp.max(x, axis=-1)
+  below = x - top[..., None]
+  e = jnp.exp(below)
+  total, weighted = jnp.sum(e, axis=-1), jnp.sum(e * below, axis=-1)
+  most = jnp.max(top, axis=-1, keepdims=True)
+  scale = jnp.exp(top - most)
+  mass = total * scale
+  whole = jnp.sum(mass, axis=-1, keepdims=True)
+  # -sum p log p, from differences to the largest logit: those are small.
+  moved = jnp.sum(scale * weighted + mass * (top - most), axis=-1)
+  return _Blocks(
+    logits=x,
+    top=top,
+    mass=mass / whole,
+    norm=(most + jnp.log(whole))[:, 0],
+    entropy=jnp.log(whole[:, 0]) - moved / whole[:, 0],
+  )
+
+
+def _block(x: _Blocks, b_N):
+  """The logits of one block of each row: [N, BLOCK]."""
+  return jnp.take_along_axis(x.logits, b_N[:, None, None], axis=1)[:, 0]
+
+
+def _likeliest(x: _Blocks):
+  b = jnp.argmax(x.top, axis=-1)
+  return b * BLOCK + jnp.argmax(_block(x, b), axis=-1)
+
+
+def _invert(x: _Blocks, u_N, fallback_N):
   """First index whose cumulative mass exceeds u times the total mass."""
-  n, vocab = p_NV.shape
-  pad = -vocab % block
-  p = jnp.pad(p_NV, ((0, 0), (0, pad))).reshape(n, -1, block)
-  mass = jnp.cumsum(p.sum(axis=-1), axis=-1)  # [N, blocks]
+  mass = jnp.cumsum(x.mass, axis=-1)  # [N, B]
   goal = (u_N * mass[:, -1])[:, None]
-  b = jnp.minimum(jnp.sum(mass <= goal, axis=-1), mass.shape[1] - 1)[:, None]
-  inner = jnp.take_along_axis(p, b[..., None], axis=1)[:, 0]
-  below = jnp.where(b > 0, jnp.take_along_axis(mass, b - 1, axis=1), 0.0)
-  i = jnp.sum(below + jnp.cumsum(inner, axis=-1) <= goal, axis=-1)
-  token = b[:, 0] * block + i
+  b = jnp.minimum(jnp.sum(mass <= goal, axis=-1), mass.shape[1] - 1)
+  inner = jnp.exp(_block(x, b) - x.norm[:, None])
+  before = jnp.take_along_axis(mass, jnp.maximum(b - 1, 0)[:, None], axis=1)
+  before = jnp.where(b[:, None] > 0, before, 0.0)
+  i = jnp.sum(before + jnp.cumsum(inner, axis=-1) <= goal, axis=-1)
   # Rounding may leave nobody, or an entry of no mass: then the likeliest.
-  inside = jnp.minimum(i, block - 1)[:, None]
-  fine = (i < block) & (jnp.take_along_axis(inner, inside, 1)[:, 0] > 0)
-  return jnp.where(fine, token, fallback_N)
+  inside = jnp.minimum(i, BLOCK - 1)[:, None]
+  fine = (i < BLOCK) & (jnp.take_along_axis(inner, inside, 1)[:, 0] > 0)
+  return jnp.where(fine, b * BLOCK + i, fallback_N)
