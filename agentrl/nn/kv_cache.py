@@ -2,7 +2,8 @@
 
 Decoding pays for the blocks in use, not for those it is allowed: a block
 beyond the furthest position is skipped at run time. Sizes double, so that a
-long allowance costs few blocks.
+long allowance costs few blocks. On a GPU the first block is large: a condition
+and the kernels of another block take longer than to read what is not in use.
 """
 
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from flax import struct
 from agentrl.nn import attention, control_flow
 from agentrl.types import Array
 
-FIRST = 128  # positions of the first block, at most
+FIRST, FIRST_ON_GPU = 128, 1024  # positions of the first block, at most
 
 
 class Block(struct.PyTreeNode):
@@ -37,7 +38,8 @@ class PrefixLayer(NamedTuple):
 
 def empty(n: int, capacity: int, heads: int, size: int, dtype) -> Layer:
   """Room for `capacity` positions of n slots."""
-  blocks, low, s = [], 0, FIRST
+  first = FIRST_ON_GPU if jax.default_backend() == 'gpu' else FIRST
+  blocks, low, s = [], 0, first
   while low < capacity:
     s = min(s, capacity - low)
     k = jnp.zeros((n, heads, size, s), dtype)

@@ -153,3 +153,18 @@ def products(jaxpr) -> int:
     for inner in jaxprs_in_params(e.params):
       count += products(inner)
   return count
+
+
+@pytest.mark.parametrize(('backend', 'conditions'), [('cpu', 2), ('gpu', 0)])
+def test_a_step_on_a_card_has_no_condition(backend, conditions, monkeypatch):
+  """Up to 1,024 positions; elsewhere each layer asks which blocks are used."""
+  monkeypatch.setattr(jax, 'default_backend', lambda: backend)
+  shape = decoders.SHAPES['tied']
+  params = decoders.random_parameters(shape)
+  params = decode.prepare_decode_params(shape, params)
+  step = functools.partial(decode.forward_with_cache, shape)
+  tokens, start = jnp.zeros((2, 1), jnp.int32), jnp.zeros(2, jnp.int32)
+  program = jax.make_jaxpr(step)(
+    params, decode.empty(shape, 2, 1024), tokens, start
+  )
+  assert str(program).count('cond[') == conditions
