@@ -63,14 +63,7 @@ def part(
   q_NGQd, k_NGdS, v_NGSd, mask_NTS, size: int = 0, cap: float = 0.0
 ) -> PartialSoftmax:
   """Attention to S keys, to be combined with others; as `attend`."""
-  n, g, queries, d = q_NGQd.shape
-  t, s = mask_NTS.shape[1:]
-  score = mesh.einsum('ngqd,ngds->ngqs', q_NGQd, k_NGdS, axes=AXES)
-  score = score.astype(jnp.float32) / math.sqrt(size or d)
-  score = layers.soft_cap(score, cap)
-  score = score.reshape(n, g, queries // t, t, s)
-  score = jnp.where(mask_NTS[:, None, None], score, MASKED)
-  score = score.reshape(n, g, queries, s)
+  score = _scores(q_NGQd, k_NGdS, mask_NTS, size, cap)
   top = jax.lax.stop_gradient(jnp.max(score, axis=-1, keepdims=True))
   e = jnp.exp(score - top)
   total = jnp.sum(e, axis=-1, keepdims=True)
@@ -78,6 +71,31 @@ def part(
     'ngqs,ngsd->ngqd', e.astype(v_NGSd.dtype), v_NGSd, axes=AXES
   )
   return PartialSoftmax(out=out, total=total, top=top)
+
+
+def whole(
+  q_NGQd, k_NGdS, v_NGSd, mask_NTS, size: int = 0, cap: float = 0.0
+):
+  """`combine` of one `part`: [N, G, R * T, d].
+
+  Divided before the product with v, which makes the softmax one kernel of a
+  GPU; of many queries it divides more numbers than `combine`.
+  """
+  score = _scores(q_NGQd, k_NGdS, mask_NTS, size, cap)
+  p = jax.nn.softmax(score, axis=-1).astype(v_NGSd.dtype)
+  return mesh.einsum('ngqs,ngsd->ngqd', p, v_NGSd, axes=AXES)
+
+
+def _scores(q_NGQd, k_NGdS, mask_NTS, size: int, cap: float):
+  """Scores of queries and keys, MASKED where none may look: [N, G, Q, S]."""
+  n, g, queries, d = q_NGQd.shape
+  t, s = mask_NTS.shape[1:]
+  score = mesh.einsum('ngqd,ngds->ngqs', q_NGQd, k_NGdS, axes=AXES)
+  score = score.astype(jnp.float32) / math.sqrt(size or d)
+  score = layers.soft_cap(score, cap)
+  score = score.reshape(n, g, queries // t, t, s)
+  score = jnp.where(mask_NTS[:, None, None], score, MASKED)
+  return score.reshape(n, g, queries, s)
 
 
 def combine(parts: list[PartialSoftmax]):

@@ -149,6 +149,12 @@ def attend(
       mask &= position[:, :, None] - index[None, None] < window
     return mask
 
+  if t == 1 and len(layer) == 1 and prefix is None:
+    (b,) = layer
+    q = attention.split_heads(q_NTHd, b.k.shape[1])
+    mask = sees(jnp.arange(b.k.shape[3]))
+    out = attention.whole(q, b.k, b.v, mask, size, cap)
+    return attention.join_heads(out, q_NTHd.shape)
   parts = [_look(layer, q_NTHd, sees, jnp.max(position), size, cap)]
   if prefix is not None:
     parts.append(_look_back(prefix, q_NTHd, position, window, size, cap))
