@@ -73,9 +73,7 @@ def part(
   return PartialSoftmax(out=out, total=total, top=top)
 
 
-def whole(
-  q_NGQd, k_NGdS, v_NGSd, mask_NTS, size: int = 0, cap: float = 0.0
-):
+def whole(q_NGQd, k_NGdS, v_NGSd, mask_NTS, size: int = 0, cap: float = 0.0):
   """`combine` of one `part`: [N, G, R * T, d].
 
   Divided before the product with v, which makes the softmax one kernel of a
