@@ -277,6 +277,7 @@ def init(rule: OptimizerConfig, params, specs=None):
   return by_parameter(lay, opt, specs)
 
 
+@jax.named_scope('optimizer')
 def step(rule: OptimizerConfig, grads, opt, params):
   """Takes one step; skipped if the gradient is zero or not finite.
 

@@ -2,7 +2,7 @@
 
   python -m experiments.bench
   python -m experiments.bench --only=decode,iteration --json=bench.json
-  python -m experiments.bench --only=decode,gradient --size=0.5B
+  python -m experiments.bench --only=decode,gradient --size=0.5B --profile
   python -m experiments.bench --only=checkpoint,store,judge,gateway
   python -m experiments.bench --only=decode --size=135M --torch_python=PYTHON
   python -m experiments.bench --only=decode --peers=FOLDER \
@@ -30,6 +30,7 @@ _SIZE = flags.DEFINE_enum(
   ('full', 'tiny', '135M', '0.5B', '1.5B'),
   'Decoder size; 0.5B and 1.5B are for accelerators, in bfloat16.',
 )
+_PROFILE = flags.DEFINE_bool('profile', False, 'Print kernels by part, too.')
 _DATA = flags.DEFINE_string('data', 'data', 'Folder of task sets.')
 _PEERS = flags.DEFINE_string('peers', '', 'Folder of scripts of peers.')
 _ROUNDS = flags.DEFINE_integer('rounds', 3, 'Rounds of peers.', lower_bound=1)
@@ -43,7 +44,7 @@ def main() -> None:
   from agentrl.lab.bench import harness, peers, sampling  # import jax
 
   args = sampling.SIZES[_SIZE.value], _DATA.value, _REPEATS.value
-  out = harness.run(*args, _ONLY.value or ())
+  out = harness.run(*args, _ONLY.value or (), profiles=_PROFILE.value)
   pythons = {name: flag.value for name, flag in _PYTHONS.items() if flag.value}
   if pythons:
     how = _PEERS.value, pythons, _ROUNDS.value

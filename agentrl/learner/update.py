@@ -176,6 +176,7 @@ def run_signals(
   return state, signals, metrics
 
 
+@jax.named_scope('advantage')
 def compute_advantage(
   alg: Algorithm, batch: Batch, signals: Signals
 ) -> tuple[Credit, Metrics]:

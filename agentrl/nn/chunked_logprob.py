@@ -57,6 +57,7 @@ class Sums(NamedTuple):
   chosen: Array  # [n] x of the token itself
 
 
+@jax.named_scope('head')
 def token_logprobs(
   c: LogprobConfig, h_NTD, head, tokens_NT, wanted_NT
 ) -> dict[str, Array]:

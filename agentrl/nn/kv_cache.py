@@ -55,6 +55,7 @@ def begin(layer: Layer, first: Layer) -> Layer:
   return (*filled, *layer[len(first) :])
 
 
+@jax.named_scope('cache')
 def write(layer: Layer, k_NCGd, v_NCGd, start_N) -> Layer:
   """Puts C positions per slot, slot n from start_N[n] on (None: from 0 on).
 

@@ -37,6 +37,7 @@ class LayerContext(NamedTuple):
   look: Callable | None = None  # (q, k) -> what `block` returns for Routing
 
 
+@jax.named_scope('embed')
 def embed(
   c: DecoderConfig, params, tokens_NT, pos_NT, rows=layers.ROWS, width=None
 ):
@@ -89,6 +90,7 @@ def head(params):
   return params['embed'], 0
 
 
+@jax.named_scope('head')
 def logits(params, x_NTD, cap: float = 0.0):
   """Computes next-token logits [N, T, V] in float32 from normed states.
 
@@ -109,6 +111,14 @@ def block(c: DecoderConfig, p: dict, x_NTD, way: LayerContext):
 
   Returns: [N, T, D], Routing of this layer (None without experts)
   """
+  x_NTD, seen = _attention(c, p, x_NTD, way)
+  x_NTD, routing = _feed_forward(c, p, x_NTD, way)
+  return x_NTD, routing if seen is None else seen
+
+
+@jax.named_scope('attention')
+def _attention(c: DecoderConfig, p: dict, x_NTD, way: LayerContext):
+  """Computes x + attention, and what the layer's `look` saw."""
   y = normed(c, p, 'attn_norm', x_NTD)
   q, k, v = (heads(c, p, y, way, name) for name in 'qkv')
   seen = way.look(q, k) if way.look else None
@@ -116,7 +126,12 @@ def block(c: DecoderConfig, p: dict, x_NTD, way: LayerContext):
   y = layers.dense(y, p['o'], ('heads', None), EMBED, way.rows)
   y = _biased(y, p, 'o_bias', c.out_bias)
   x_NTD += normed(c, p, 'attn_post_norm', y) if c.post_norm else y
+  return x_NTD, seen
 
+
+@jax.named_scope('mlp')
+def _feed_forward(c: DecoderConfig, p: dict, x_NTD, way: LayerContext):
+  """Computes x + MLP, and Routing."""
   y = normed(c, p, 'mlp_norm', x_NTD)
   routing = None
   if c.experts:
@@ -126,7 +141,7 @@ def block(c: DecoderConfig, p: dict, x_NTD, way: LayerContext):
   else:
     y = _mlp(c, p, y, way)
   y = normed(c, p, 'mlp_post_norm', y) if c.post_norm else y
-  return x_NTD + y, routing if seen is None else seen
+  return x_NTD + y, routing
 
 
 def _mlp(c: DecoderConfig, p: dict, x_NTD, way: LayerContext):

@@ -41,6 +41,7 @@ def truncate(logits_NV, top_k, top_p):
   return jax.lax.cond(truncates, cut, lambda x: x, logits_NV)
 
 
+@jax.named_scope('draw')
 def draw(logits_NV, keys_N, temperature_N, top_k=0, top_p=1.0):
   """One token per row, from softmax(logits / temperature), truncated.
 

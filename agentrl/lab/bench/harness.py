@@ -20,6 +20,7 @@ from agentrl.lab.bench import (
   gateway,
   judging,
   peers,
+  profile,
   roofline,
   sampling,
   storage,
@@ -54,8 +55,13 @@ def run(
   repeats: int,
   only: Sequence[str] = (),
   tell: Callable[[str], None] = print,
+  *,
+  profiles: bool = False,
 ) -> dict[str, Any]:
   """Measures the sections named in `only` (default: SECTIONS), as JSON.
+
+  Args:
+    profiles: whether every case is run once more, for its kernels by part
 
   Raises ValueError for a section that does not exist.
   """
@@ -80,11 +86,16 @@ def run(
       else MORE[name](size, data)
     ) as cases:
       figures, growth = measure(cases, rates, repeats)
+      for figure in figures if profiles else ():
+        parts = profile.of(cases[figure['name']].call)
+        figure['kernels'] = [x._asdict() for x in parts]
     out['rates'][name] = rates._asdict()
     out['figures'] += figures
     out['growth'] |= growth
     for figure in figures:
       tell(line(figure))
+      for text in profile.table(figure.get('kernels', ())):
+        tell(f'    {text}')
     for case, x in growth.items():
       tell(f'  {case} takes {x:.2f} times as long as {cases[case].base}')
   return out
