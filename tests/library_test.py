@@ -1,6 +1,7 @@
 """agentrl as a library: what a user writes without a config or a command."""
 
 import ast
+import os
 import pkgutil
 import subprocess
 import sys
@@ -98,7 +99,10 @@ def test_mistakes_of_a_chain_are_one_sentence(links, sentence):
 
 
 def test_importing_takes_no_device_and_no_time():
-  """jax is not even imported; the names are there all the same."""
+  """jax is not even imported; the names are there all the same.
+
+  Nor does transformers ask for PyTorch after it.
+  """
   code = """
 import sys, time
 start = time.perf_counter()
@@ -109,8 +113,17 @@ assert {'Batch', 'Run', 'ops'} <= set(dir(rl))
 rl.Batch, rl.Run
 import jax._src.xla_bridge as bridge
 assert not bridge.backends_are_initialized()
+import transformers
 """
-  subprocess.run([sys.executable, '-c', code], check=True)
+  unset = 'TRANSFORMERS_NO_ADVISORY_WARNINGS'
+  done = subprocess.run(
+    [sys.executable, '-c', code],
+    env={name: x for name, x in os.environ.items() if name != unset},
+    stderr=subprocess.PIPE,
+    text=True,
+  )
+  assert done.returncode == 0, done.stderr
+  assert 'PyTorch' not in done.stderr
 
 
 def test_no_public_name_is_a_package_that_would_take_its_place():

@@ -49,7 +49,6 @@ def entropy_history(
       'iterations': history['iterations'] + there,
       'turns': history['turns'] + seen,
     }
-    history = jax.lax.stop_gradient(history)
     return state.replace(
       signal={**state.signal, 'entropy_history': history}
     ), {}

@@ -35,3 +35,13 @@ def test_log_probs_are_one_for_each_token():
       task=0,
       outcome=1,
     )
+
+
+def test_a_task_fits_64_bits():
+  read = [ours(prompt=[1], tokens=[2])]
+  for task in (-(2**63), 2**63 - 1):
+    made = conversation.trajectory(read, None, task=task, outcome=0)
+    assert made.task == task
+  for task in (-(2**63) - 1, 2**63):
+    with errors.raises(ValueError, f'task {task}'):
+      conversation.trajectory(read, None, task=task, outcome=0)

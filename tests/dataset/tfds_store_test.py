@@ -3,6 +3,7 @@ import random
 
 import numpy as np
 import pytest
+from absl import logging
 
 from agentrl.dataset import jit_tasks, tfds_store
 from tests import errors
@@ -97,13 +98,15 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
   assert not list(tmp_path.glob('.building-*'))
 
 
-def test_python_random_is_left_as_it_was(tmp_path):
+def test_python_random_and_logging_are_left_as_they_were(tmp_path):
+  filters = [*logging.get_absl_logger().filters]
   random.seed(0)
   want = random.random()
   random.seed(0)
   write(tmp_path, examples(), 'x')
   assert tfds_store.location(tmp_path, 'x').is_dir()
   assert random.random() == want
+  assert logging.get_absl_logger().filters == filters
 
 
 @pytest.mark.parametrize(

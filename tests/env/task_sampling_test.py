@@ -121,6 +121,7 @@ def test_seeds_are_told_apart_and_have_a_seat_where_there_are_seats():
     assert len({t.key for t in tasks}) == 30
     assert {splits.split_of(t.key) for t in tasks} == {split}
     assert {t.task['player'] for t in tasks} == {0, 1, 2}
+    assert max(t.task['seed'] for t in tasks) < 2**31  # packages take an int32
     assert list(task_sampling.seeds(split, 9, 0, seats=3)) == tasks[:9]
     (alone,) = task_sampling.seeds(split, 1, 0)
     assert set(alone.task) == {'seed'}

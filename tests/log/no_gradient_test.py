@@ -28,7 +28,8 @@ def said(steps):
 
 def test_it_is_said_after_a_few_steps_in_a_row_and_once():
   assert not said([NOTHING] * (STEPS - 1))
-  (line,) = said([NOTHING] * 9 * STEPS)
+  learns = {'policy/grad_norm': 1.0, 'rollout/invalid': 0.0}
+  (line,) = said([NOTHING | learns] * STEPS + [NOTHING] * 9 * STEPS)
   assert '100% of groups' in line
   assert '75% of messages' in line
   for field in ('sft.steps', 'group_size', 'temperature', 'view'):

@@ -70,7 +70,8 @@ def test_first_in_first_out_and_only_as_many_as_a_batch():
   assert told['compensation/lost'] == (1, 1)
 
 
-def test_with_no_chance_all_wait():
+def test_with_no_chance_all_wait(monkeypatch):
+  monkeypatch.setattr(jax.random, 'uniform', lambda key: 0.0)  # the lowest
   state, came = play(memory(0.0), 3)
   assert came == [[], [], []]
   assert waiting(state) == [9, 10, 12, 13, 17, 25]

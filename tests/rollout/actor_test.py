@@ -76,7 +76,7 @@ def test_a_sampled_message_ends_with_its_end_of_turn_or_is_full():
 
 
 def test_given_turns_take_the_place_of_what_is_drawn():
-  tokens = jnp.full((2, 2, M), EOT).at[1, 0].set(jnp.array([7, 8, EOT, 0]))
+  tokens = jnp.full((2, 2, M), EOT).at[1, 0].set(jnp.array([7, 8, 9, 10]))
   prefix = actor.ForcedPrefix(
     tokens=tokens,
     logp=jnp.full((2, 2, M), -0.25),
@@ -86,7 +86,7 @@ def test_given_turns_take_the_place_of_what_is_drawn():
   )
   asked = prompt()._replace(given=jnp.array([True, False, False]))
   free, message = say()(prompt()), say(given=prefix)(asked)
-  np.testing.assert_array_equal(message.tokens[0], [7, 8, EOT, 0])
+  np.testing.assert_array_equal(message.tokens[0], [7, 8, 9, 0])
   np.testing.assert_array_equal(message.logp[0], [-0.25] * 3 + [0])
   np.testing.assert_array_equal(message.tokens[1], free.tokens[1])
 

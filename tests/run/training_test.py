@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import itertools
 import types
 
 import jax.numpy as jnp
@@ -93,6 +94,7 @@ def run(
   skipped=lambda s: 0,
   evaluated=(),
   cut=None,
+  left_after=None,
   kind=Stage,
 ) -> Book:
   book = Book(evaluated)
@@ -111,20 +113,19 @@ def run(
   def log(step, phase, sample):
     book.lines.append(('kept', step, phase))
 
+  steps = training.train_stages(
+    [kind(*x, book, skipped) for x in stages],
+    state_at(first),
+    book,
+    TrajectoryLogger(log, lambda: None),
+    evaluate=evaluate,
+    due=lambda done: done in due,
+    save_every=every,
+    stopping=stopping,
+  )
   try:
-    collections.deque(
-      training.train_stages(
-        [kind(*x, book, skipped) for x in stages],
-        state_at(first),
-        book,
-        TrajectoryLogger(log, lambda: None),
-        evaluate=evaluate,
-        due=lambda done: done in due,
-        save_every=every,
-        stopping=stopping,
-      ),
-      maxlen=0,
-    )
+    collections.deque(itertools.islice(steps, left_after), maxlen=0)
+    steps.close()
   except (Stopped, hooks.NotFiniteError) as error:
     book.lines.append(('raised', str(error)))
   return book
@@ -213,6 +214,8 @@ def test_a_stopped_run_is_saved_once_where_it_stopped(stop):
   assert f'stopped by SIGTERM after step {stop}' in book.lines[-1][1]
   saved = [(x,) for x in range(1, stop + 1) if x % 2 == 0 or x == stop]
   assert book.only('save') == saved
+  # So does one whose caller leaves it.
+  assert run(every=2, left_after=stop).only('save') == saved
 
 
 def test_updates_without_a_finite_gradient_end_the_run():

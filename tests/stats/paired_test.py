@@ -19,6 +19,7 @@ def test_compare_by_hand():
   low, high = want.confidence_interval()
   assert (got.low, got.high) == pytest.approx((low, high))
   assert got.better == pytest.approx(7 / 9)  # 6 wins and 2 ties of 9
+  assert got.correlation == pytest.approx(3 / 12**0.5)
 
 
 def test_an_arm_against_itself_is_no_difference():

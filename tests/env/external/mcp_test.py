@@ -1,5 +1,6 @@
 """Prompts with the tools of an MCP server, written with its own package."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -19,7 +20,7 @@ from agentrl.rollout.workers.replies import EnvError
 from agentrl.runtime import install
 from agentrl.text.tool_calls import format_of
 from agentrl.text.tool_calls.base import Call
-from tests import errors
+from tests import errors, marks
 from tests.env.external import configured
 
 pytest.importorskip('mcp', reason=install.command('host'))
@@ -83,7 +84,10 @@ def test_it_is_a_family(folder):
 
 
 def test_episodes(folder):
-  """One server after another, which has seen nothing of the last episode."""
+  """One server after another, which has seen nothing of the last episode.
+
+  One that has died costs its episode; the last one ends with the environment.
+  """
   made = family(folder)
   task = {'text': 'How many?', 'row': {'prompt': 'How many?', 'answer': 11}}
   with pool.env_workers(made, 1) as workers:
@@ -102,6 +106,19 @@ def test_episodes(folder):
     with pytest.raises(EnvError) as caught:
       workers[0].step(call('leave')).result(WAIT)
     assert caught.value.kind == 'exception'
+    workers[0].reset(task, 0).result(WAIT)
+    assert servers(folder)
+  assert not marks.left(lambda: servers(folder))
+
+
+def servers(folder) -> set[int]:
+  """Processes whose command names the folder."""
+  out = set()
+  for place in pathlib.Path('/proc').glob('[0-9]*/cmdline'):
+    with contextlib.suppress(OSError):
+      if os.fsencode(folder / 'server.py') in place.read_bytes():
+        out.add(int(place.parent.name))
+  return out
 
 
 @pytest.mark.slow

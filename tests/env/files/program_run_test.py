@@ -122,7 +122,11 @@ def test_a_command_in_the_sandbox_is_given_no_keys_of_the_user(monkeypatch):
 
 @pytest.mark.parametrize(
   ('script', 'status'),
-  [('exit 3', '3'), ('kill -9 $$', '-9'), ('kill -11 $$', '-11')],
+  [
+    ('touch "$HOME/a" && rm "$TMPDIR/a" && exit 3', '3'),
+    ('kill -9 $$', '-9'),
+    ('kill -11 $$', '-11'),
+  ],
 )
 def test_a_command_in_the_sandbox_ends_as_it_does(script, status):
   with errors.raises(ProgramExitError, f'{status}'):

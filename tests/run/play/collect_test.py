@@ -37,17 +37,20 @@ def test_memories_begin_empty_with_the_shapes_of_a_batch(tmp_path, arg):
 def test_an_rl_step_samples_groups_and_an_evaluation_single_attempts(tmp_path):
   c = grpo.get_config('tiny,env=frozen_lake')
   c.data, c.rollout.group_size = str(tmp_path), 4
+  c.rollout.null_observation = 'nothing'
   c.env.update(dict(train=8, test=4))
   s = build.experiment(c)
   state = update.init(s.algorithm, jax.random.key(0))
   attempts = make_attempts(np.arange(8) // 4, 4, s.plan.turns, 1.0)
   args = state.params['policy'], attempts, jax.random.key(1)
   with mock.patch.object(actor, 'model', wraps=actor.model) as model:
-    jax.eval_shape(
+    batch = jax.eval_shape(
       functools.partial(collect_lib.rollout_and_score, s), *args, 0
     )
     jax.eval_shape(functools.partial(collect_lib.play, s), *args)
   assert [call.kwargs['group'] for call in model.call_args_list] == [4, 1]
+  assert s.plan.history == 'turn'
+  assert set(batch.readings) == {'nulled'}
 
 
 def test_a_run_collects_by_its_own_numbers():

@@ -70,6 +70,14 @@ def test_a_mistake_is_told_before_anything_is_made(tmp_path):
   assert not (tmp_path / 'data').exists()
 
 
+def test_a_service_ends_where_the_positions_of_its_model_do(tmp_path):
+  c = config(tmp_path, role='policy')
+  c.model.positions = c.service.user.context - 1
+  s = build.experiment(c)
+  with errors.raises(ValueError, 'service.user.context 200 199'):
+    services.Services(s, {})
+
+
 def test_services_are_for_host_environments(tmp_path):
   c = config(tmp_path, 'tiny,env=frozen_lake,judge')
   with errors.raises(ValueError, 'service.judge'):

@@ -218,6 +218,7 @@ def box():
     ('open("a", "w").write("b")\nprint(open("a").read())', 'b\n', ''),
     ('import tempfile\nprint(tempfile.gettempdir())', '/box\n', ''),
     ('import os\nprint(os.listdir("."), os.getcwd())', '[] /box\n', ''),
+    ('import os\nprint(os.uname().nodename)', 'box\n', ''),
     ('print("\\udc80 é")', '\\udc80 é\n', ''),
     ('print(1', 0, 'error'),
     ('x = "\x00"', 0, 'error'),
