@@ -58,15 +58,18 @@ def parts(
     events: (module, instruction, seconds)
     instructions: by module and name; others count as `other`
   """
-  kernels: collections.Counter = collections.Counter()
-  seconds: collections.Counter = collections.Counter()
+  kernels: dict[tuple[str, bool], int] = collections.defaultdict(int)
+  seconds: dict[tuple[str, bool], float] = collections.defaultdict(float)
   for module, name, duration in events:
     x = instructions.get((module, name))
     if x is None or counts.is_kernel(x):
       at = part(x.source if x else '')
       kernels[at] += 1
       seconds[at] += duration
-  return [Part(*at, kernels[at], s) for at, s in seconds.most_common()]
+  return [
+    Part(name, backward, kernels[name, backward], s)
+    for (name, backward), s in sorted(seconds.items(), key=lambda x: -x[1])
+  ]
 
 
 def part(source: str) -> tuple[str, bool]:
