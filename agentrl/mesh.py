@@ -58,6 +58,11 @@ def is_param(x) -> bool:
   return isinstance(x, Param)
 
 
+def shape_of(section: Any) -> dict[str, int]:
+  """Reads the size of each of AXES from the section `mesh` of a config."""
+  return {name: getattr(section, name) for name in AXES}
+
+
 def sizes(shape: Mapping[str, int], devices: int) -> dict[str, int]:
   """Resolves the size of each of AXES: -1 is the rest, missing axes have 1.
 

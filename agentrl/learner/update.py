@@ -265,7 +265,7 @@ def init(alg: Algorithm, key: jax.Array) -> TrainState:
 def init_memory(
   alg: Algorithm, state: TrainState, batch: Batch, tasks: int
 ) -> TrainState:
-  """Empties the memories, for such batches and so many tasks."""
+  """Makes empty memories, for batches of this shape and `tasks` tasks."""
   memory = {name: m.init(batch, tasks) for name, m in alg.memory.items()}
   return state.replace(memory=memory or ())
 

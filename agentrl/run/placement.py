@@ -10,7 +10,7 @@ from agentrl import mesh
 
 def on_mesh(c):
   """The context in which everything of this config runs."""
-  shape = {k: getattr(c.mesh, k) for k in mesh.AXES}
+  shape = mesh.shape_of(c.mesh)
   if all(n == 1 for n in shape.values()):
     return contextlib.nullcontext()
   return jax.set_mesh(mesh.make(shape, explicit=c.mesh.explicit))

@@ -7,7 +7,6 @@ compiled. On a CPU the instructions of XLA's threads count as kernels.
 """
 
 import collections
-import functools
 import pathlib
 import re
 import tempfile
@@ -45,7 +44,8 @@ def of(call: Callable[[], Any]) -> list[Part]:
       jax.block_until_ready(call())
     (path,) = pathlib.Path(folder).glob('**/*.xplane.pb')
     data = jax.profiler.ProfileData.from_file(str(path))
-    return parts(_events(data), _instructions())
+    events = list(_events(data))
+  return parts(events, _instructions({module for module, *_ in events}))
 
 
 def parts(
@@ -100,16 +100,12 @@ def _events(data) -> Iterator[tuple[str, str, float]]:
           yield stats['hlo_module'], stats['hlo_op'], event.duration_ns / 1e9
 
 
-def _instructions() -> dict[tuple[str, str], Instruction]:
-  """Instructions of every program that is compiled; the latest of a name."""
+def _instructions(names: set[str]) -> dict[tuple[str, str], Instruction]:
+  """Instructions of the compiled modules of these names; the latest of each."""
   out = {}
   for executable in backend.get_backend().live_executables():
     for module in executable.hlo_modules():
-      out.update(_named(module.name, module.to_string()))
+      if module.name in names:
+        found = hlo.parse(module.to_string()).computations.values()
+        out |= {(module.name, x.name): x for lines in found for x in lines}
   return out
-
-
-@functools.lru_cache(maxsize=64)
-def _named(name: str, text: str) -> dict[tuple[str, str], Instruction]:
-  computations = hlo.parse(text).computations.values()
-  return {(name, x.name): x for lines in computations for x in lines}

@@ -62,14 +62,13 @@ def estimate(c: Config, where: Topology, lm: Language) -> Estimate:
   validate.config(c)
   shape = pretrained.computed(c, lm.shape)
   learner = algorithm.make_algorithm(c, shape)
-  sizes = {name: getattr(c.mesh, name) for name in mesh.AXES}
+  sizes = mesh.shape_of(c.mesh)
   return estimate_lib.estimate(learner, shape, work(c, lm), sizes)
 
 
 def on_topology(c: Config, where: Topology) -> Config:
   """The config as it runs on the topology: mesh sizes, and compute dtype."""
-  axes = {name: getattr(c.mesh, name) for name in mesh.AXES}
-  sizes = mesh.sizes(axes, where.devices)
+  sizes = mesh.sizes(mesh.shape_of(c.mesh), where.devices)
   changes: dict[str, Any] = {f'mesh.{x}': n for x, n in sizes.items()}
   if c.model.dtype == precision.AUTO:
     changes['model.dtype'] = 'bfloat16'  # accelerators, all of them

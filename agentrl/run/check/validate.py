@@ -48,7 +48,7 @@ def config(given: Any) -> Config:
   spec = base.wiring(c)
   on_host = registered.kind_of(spec).on_host
   _check_rollout(c, on_host)
-  shape = {name: getattr(c.mesh, name) for name in mesh.AXES}
+  shape = mesh.shape_of(c.mesh)
   open_ended = -1 in shape.values()
   here = len(jax.devices()) if open_ended else math.prod(shape.values())
   sizes = mesh.sizes(shape, here)

@@ -35,16 +35,14 @@ def main(path: str, folder: str) -> None:
 
 def _mesh(c: Config, target: Target) -> jax.sharding.Mesh:
   """The config's mesh; without axes on one device, as a run has none there."""
-  name = '' if target.options else target.name
+  card = target.options
   devices = topologies.get_topology_desc(
-    name, platform=target.platform, **target.options
+    '' if card else target.name, platform=target.platform, **card
   ).devices
   if len(devices) == 1:
     return jax.sharding.Mesh(np.array(devices[0]), ())
   return mesh.make(
-    {name: getattr(c.mesh, name) for name in mesh.AXES},
-    explicit=c.mesh.explicit,
-    devices=devices,
+    mesh.shape_of(c.mesh), explicit=c.mesh.explicit, devices=devices
   )
 
 

@@ -141,12 +141,17 @@ def _report(dump: pathlib.Path, whole: bool) -> pathlib.Path | None:
   reports = [
     x
     for x in dump.glob(_REPORT)
-    if x.stat().st_size
+    if _written(x)
     and _text(x, '.txt').exists()
-    and (not whole or _thunks(x))
+    and (not whole or _written(_thunks(x)))
   ]
   size = lambda x: _text(x, '.txt').stat().st_size  # noqa: E731
   return max(reports, key=size, default=None)
+
+
+def _written(path: pathlib.Path) -> bool:
+  """Whether the file is there and not empty."""
+  return path.exists() and path.stat().st_size > 0
 
 
 def _text(report: pathlib.Path, end: str) -> pathlib.Path:
@@ -154,11 +159,10 @@ def _text(report: pathlib.Path, end: str) -> pathlib.Path:
   return report.with_name(stem + end)
 
 
-def _thunks(report: pathlib.Path) -> str:
-  """The thunks of the report's module; '' as long as there are none."""
+def _thunks(report: pathlib.Path) -> pathlib.Path:
+  """The thunks of the report's module, which code generation writes."""
   module = '.'.join(report.name.split('.')[:2])  # module_0001.jit_update
-  path = report.with_name(module + _THUNKS)
-  return path.read_text() if path.exists() else ''
+  return report.with_name(module + _THUNKS)
 
 
 def _read(
@@ -172,6 +176,7 @@ def _read(
     r'^ *allocation \d+: size (\d+), parameter', buffers, re.MULTILINE
   )
   every, loops = counts.program(module, unknown)
+  thunks = _thunks(report)
   return CompiledProgram(
     hbm=float(total[1]) if total else 0.0,
     arguments=float(sum(map(int, arguments))),
@@ -181,5 +186,5 @@ def _read(
     counts=every,
     loops=tuple(loops),
     layers=tuple(counts.of_layer(module, x, job.shape.layers) for x in loops),
-    graphs=tuple(graphs.of(_thunks(report))),
+    graphs=tuple(graphs.of(thunks.read_text() if thunks.exists() else '')),
   )

@@ -157,10 +157,10 @@ class _Counter(NamedTuple):
     """What a kernel casts or copies, if it does nothing else."""
     inside = _inside(self.module, x) or [x]
     # Arithmetic of single numbers says where a layer begins.
-    ops = {y.op for y in inside if any(n > 1 for _, n in hlo.arrays(y.shape))}
+    ops = {y.op for y in inside if any(n > 1 for _, n in _numbers(y))}
     if not ops <= _MOVES | {'convert'} or ops <= _FREE | {'broadcast'}:
       return Counts()
-    every = hlo.arrays(x.shape)
+    every = _numbers(x)
     if 'convert' in ops:
       cast = [bits / 8 * n for bits, n in every if n in self.parameters]
       return Counts(casts=int(bool(cast)), cast_bytes=sum(cast))
@@ -168,17 +168,18 @@ class _Counter(NamedTuple):
     return Counts(copies=int(bool(size)), copy_bytes=size)
 
 
+def _numbers(x: Instruction) -> list[tuple[int, int]]:
+  """Bits of a number, and numbers, of every array of the result."""
+  return [(bits, math.prod(dims)) for bits, dims in hlo.arrays(x.shape)]
+
+
 def _parameters(module: HloModule) -> frozenset[int]:
   """Numbers of every large parameter, and of a layer of one that has layers."""
-  shapes = [
-    x.shape.split('[')[1].split(']')[0]
-    for x in module.computations[module.entry]
-    if x.op == 'parameter' and '[' in x.shape
-  ]
   sizes = set()
-  for dims in ([int(n) for n in x.split(',') if n] for x in shapes):
-    whole = math.prod(dims)
-    sizes |= {whole} | ({whole // dims[0]} if len(dims) > 2 else set())
+  for x in module.computations[module.entry]:
+    for _, dims in hlo.arrays(x.shape) if x.op == 'parameter' else ():
+      whole = math.prod(dims)
+      sizes |= {whole} | ({whole // dims[0]} if len(dims) > 2 else set())
   return frozenset(n for n in sizes if n >= _LARGE)
 
 

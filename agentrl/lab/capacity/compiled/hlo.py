@@ -138,13 +138,13 @@ def by_axes(
 
 def array_bytes(shape: str) -> float:
   """Returns the bytes of an HLO shape; of a tuple, of all its arrays."""
-  return sum(bits / 8 * count for bits, count in arrays(shape))
+  return sum(bits / 8 * math.prod(dims) for bits, dims in arrays(shape))
 
 
-def arrays(shape: str) -> list[tuple[int, int]]:
-  """Returns (bits of a number, numbers) of every array of an HLO shape."""
+def arrays(shape: str) -> list[tuple[int, list[int]]]:
+  """Returns (bits of a number, dimensions) of every array of an HLO shape."""
   return [
-    (_bits(x['type']), math.prod(int(n) for n in x['dims'].split(',') if n))
+    (_bits(x['type']), [int(n) for n in x['dims'].split(',') if n])
     for x in _ARRAY.finditer(shape)
   ]
 

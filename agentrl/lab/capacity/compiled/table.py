@@ -90,7 +90,8 @@ def lines(
   where, lm = hardware.parse(name), report.language(c, model)
   c = report.on_topology(c, where)
   shape, work = pretrained.computed(c, lm.shape), report.work(c, lm)
-  yield f'compiled for {targets.target(where).name}, not run: GB of a device'
+  target = targets.target(where)
+  yield f'compiled for {target.name}, not run: GB of a device'
   for name in programs:
     program = compiled(c, shape, work, where, name, model)
     if program.refused:
@@ -102,10 +103,9 @@ def lines(
     sent = program.collectives
     for kind, size in hlo.totals(sent).items():
       yield report.line(f'  sent by {kind}', size / 1e9)
-    sizes = {name: getattr(c.mesh, name) for name in mesh.AXES}
-    for axes, size in hlo.by_axes(sent, sizes).items():
+    for axes, size in hlo.by_axes(sent, mesh.shape_of(c.mesh)).items():
       yield report.line(f'  sent along {axes or "none"}', size / 1e9)
-    if name == 'update' and where.chip in hardware.TPUS.values():
+    if name == 'update' and target.platform == 'tpu':
       bound = utilisation(c, shape, work, where, program)
       yield report.line('  bound of utilisation', bound)
     yield from kernels(program)
@@ -176,8 +176,7 @@ def utilisation(
     _flops(c, dataclasses.replace(shape, remat=remat), work)
     for remat in (shape.remat, 'none')
   )
-  sizes = report.on_topology(c, where).mesh
-  devices = math.prod(getattr(sizes, name) for name in mesh.AXES)
+  devices = math.prod(mesh.shape_of(report.on_topology(c, where).mesh).values())
   rate = devices * where.chip.flops
   reduced = sum(x.bytes for x in program.collectives if x.kind in REDUCED)
   return useful / rate / (every / rate + reduced / (where.chip.links / 2))
