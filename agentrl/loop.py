@@ -6,7 +6,8 @@ What step s does depends on the state and on s only, so a run that was killed
 and started again goes on as if nothing had happened.
 
 The arrays of a state, of a batch and of metrics may all have a leading axis,
-one place for each of several seeds; the loop begins where the last of them is.
+one place for each of several seeds; the loop begins at the step of the seed
+that is furthest behind.
 """
 
 import functools
@@ -49,9 +50,9 @@ def train(
 ) -> TrainState:
   """Runs the loop from state.step to `steps`, and returns the last state.
 
-  The door for a program that has an `Algorithm` and a `Sampler` of its own;
-  `agentrl.Run` makes both from a config. A state that was saved goes on where
-  it was. To act between steps, pass hooks or loop over `iterate`.
+  The entry point of programs with an `Algorithm` and a `Sampler` of their own;
+  `agentrl.Run` makes both from a config. A saved state goes on at its step. To
+  act between steps, pass hooks or loop over `iterate`.
 
     state = loop.train(alg, sampler, state, steps=300, hooks=[log])
 
@@ -121,9 +122,9 @@ def jit_update(alg: Algorithm, update: Callable = update_lib.update):
 def observe(batch: Batch) -> Metrics:
   """Measures a rollout, as (sum, weight) pairs.
 
-  What it took (types.SAMPLED) is all that was sampled. Means are over what
-  counts of the batch that is left; `unscored` is how many of its trajectories
-  do not.
+  Counts of types.SAMPLED are of everything that was sampled. Means are over the
+  trajectories that count, of those left in the batch; `unscored` is the number
+  of the others.
   """
   turns, mask = batch.turns, counting.trajectories(batch)
   live = mask.astype(jnp.float32)

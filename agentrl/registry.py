@@ -8,7 +8,7 @@ A component is a function registered under (slot, name). It declares what it
   output:<name>   a field of Outputs         role:<name>    parameters
   reading:<name>  rows in another context    span:<name>    a token span
   arms            several arms per group     pairs          preferences
-  tokenizer       the run's, as words=
+  tokenizer       the run's, as words=    correction    for the age of tokens
   env:<ability>   fork, oracle, ...          memory:<name>  service:<name>
 
 `{hp}` in such a string is replaced by that hyper-parameter of the component.
@@ -70,6 +70,7 @@ class Component(NamedTuple):
   takes: str = 'turn'  # links: level before
   leaves: str = 'turn'  # links: level after
   couples: bool = False  # losses: rows depend on each other through the loss
+  unbounded: bool = False  # losses: no limit to how far a policy moves
   # Losses: LossInputs -> weights [N, T]
   weight: Callable[..., Any] | None = None
   check: Callable[['MethodSpec', Any], str] | None = None
@@ -120,6 +121,7 @@ def register(
   takes: str = 'turn',
   leaves: str | None = None,
   couples: bool = False,
+  unbounded: bool = False,
   weight: Callable | None = None,
   check: Callable[['MethodSpec', Any], str] | None = None,
   metrics: Callable[[Any], dict[str, Any]] | None = None,
@@ -129,6 +131,8 @@ def register(
   """Decorates a function to register it under (slot, its name).
 
   Args:
+    unbounded: of a policy loss: nothing limits its steps on tokens that
+      another policy sampled
     weight: of a loss: LossInputs -> weights [N, T], which do not depend on
       outputs; default: those of the sampled tokens
     check: (spec, config) -> one sentence on what does not fit, or ''; asked
@@ -155,6 +159,7 @@ def register(
       takes=takes,
       leaves=leaves or takes,
       couples=couples,
+      unbounded=unbounded,
       weight=weight,
       check=check,
       metrics=metrics,

@@ -4,7 +4,7 @@ Letters used for shapes everywhere:
   B trajectories, K turns, N rows, T tokens of a row, G group size, P pairs,
   D width, H heads, V vocabulary, S cache length, L layers.
 
-Shapes are capacities. What really happened is said by masks and ids: padding
+Shapes are capacities. Masks and ids mark which entries are real: padding
 carries -1 ids, weight 0 and log-prob 0, never NaN.
 """
 
@@ -256,7 +256,7 @@ class Credit(struct.PyTreeNode):
   size: Array | None = None  # [B, K] f32  Σ |summands|, for ops.rounding
 
 
-_NOT_REQUESTED: Any = None  # who requests a field reads an array
+_NOT_REQUESTED: Any = None  # an array if the field was requested
 
 
 class Outputs(struct.PyTreeNode):
@@ -295,9 +295,9 @@ class Copies(struct.PyTreeNode):
 class Prefix(struct.PyTreeNode):
   """First turns of attempts, played as they are given and not sampled.
 
-  What the policy did not write is no message of its own: Span.PREFIX, neither
-  sampled nor weighed, of log-prob 0. Where a world shows something else than
-  what such a message answered (Messages.state), the policy goes on by itself.
+  Messages that the policy did not write are marked Span.PREFIX: not sampled,
+  weight 0, log-prob 0. If an observation differs from the recorded one
+  (Messages.state), the policy takes over.
   """
 
   turns: Array  # [B] i32  how many; 0: none
@@ -336,6 +336,14 @@ class Attempts(struct.PyTreeNode):
   hinted: Array | None = None  # [B] bool  sampled behind a hint; None: nobody
 
 
+class Seen(struct.PyTreeNode):
+  """What a rollout reads of a TrainState, of one policy version."""
+
+  step: Array  # [] i32  the policy version
+  params: dict[str, PyTree]  # of the roles that rollouts ask and that change
+  memory: dict[str, PyTree]  # of the memories that tasks are chosen by
+
+
 class TrainState(struct.PyTreeNode):
   """State of training, as a checkpoint holds it."""
 
@@ -345,6 +353,7 @@ class TrainState(struct.PyTreeNode):
   signal: dict[str, PyTree]  # states of signals that are not parameters
   memory: PyTree  # by memory component; () without any
   key: Array  # of the run; never changes, always folded
+  past: tuple[Seen, ...] = ()  # of the versions before, the newest first
 
 
 class Share(NamedTuple):

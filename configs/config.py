@@ -35,6 +35,7 @@ from agentrl.configs.sections import (
   SFTConfig,
   SourceConfig,
   StageConfig,
+  StalenessConfig,
   String,
   TrainedRoleConfig,
 )
@@ -77,6 +78,7 @@ class Config:
   model: ModelConfig = ModelConfig()
   lora: LoraConfig = LoraConfig()
   rollout: RolloutConfig = RolloutConfig()
+  staleness: StalenessConfig = StalenessConfig()
   mesh: MeshConfig = MeshConfig()
   sft: SFTConfig = SFTConfig()
   judging: JudgingConfig = JudgingConfig()

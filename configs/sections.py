@@ -145,6 +145,34 @@ class RolloutConfig:
 
 
 @dataclasses.dataclass(frozen=True)
+class StalenessConfig:
+  """Batches sampled by earlier policy versions, beside the updates."""
+
+  bound: Annotated[
+    Count0, 'most updates between sampling a token and training on it; 0: none'
+  ] = 0
+  order: Annotated[
+    str,
+    OneOf('fixed', 'latest'),
+    "policy version that samples a batch: 'fixed': as old as the bound allows,"
+    " the same numbers for any timing; 'latest': the newest when it begins",
+  ] = 'fixed'
+  depth: Annotated[
+    int,
+    Whole(-1),
+    'batches collected at a time beside the updates; 0: none; -1: one for host'
+    ' environments, none inside jit',
+  ] = -1
+  anchor: Annotated[
+    str,
+    OneOf('', 'behaviour', 'update'),
+    "policy that the loss's ratio is to: the one that sampled ('behaviour'), or"
+    " the one before the update, with a link that corrects for age ('update');"
+    ' a bound above 0 needs it',
+  ] = ''
+
+
+@dataclasses.dataclass(frozen=True)
 class MeshConfig:
   """Devices along each axis of the mesh (agentrl/mesh.py)."""
 

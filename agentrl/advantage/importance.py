@@ -24,9 +24,15 @@ from agentrl.types import Array, Linked, LinkInputs, Metrics, Rows
 UNITS = ('token', *segment.UNITS)
 Unit = Annotated[str, OneOf(*UNITS), 'tokens whose ratios are multiplied']
 _factor = registry.register(
-  'link', needs=('signal:old_logp',), takes='any', leaves='token'
+  'link',
+  needs=('signal:old_logp',),
+  gives=('correction',),
+  takes='any',
+  leaves='token',
 )
-_mask = registry.register('link', needs=('signal:old_logp',), takes='any')
+_mask = registry.register(
+  'link', needs=('signal:old_logp',), gives=('correction',), takes='any'
+)
 
 
 def behaviour(rows: Rows, otherwise: Array) -> Array:

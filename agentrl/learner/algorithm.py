@@ -16,6 +16,7 @@ from agentrl.signal.base import Context, Signal
 from agentrl.types import Array, Module, PyTree
 
 POLICY = 'policy'
+BEHAVIOUR = 'behaviour'
 
 
 class Algorithm(NamedTuple):
@@ -35,6 +36,7 @@ class Algorithm(NamedTuple):
   select: Mapping[str, Mapping[str, int]] = {}  # term -> {'span'|'source': id}
   # path ('coef.x', 'hp.scope.piece.name', 'role.policy.lr') -> a schedule
   schedules: Mapping[str, schedule.Schedule] = {}
+  anchor: str = ''  # BEHAVIOUR: losses read the sampler's log-probs as old_logp
   seed: int = 0
   start: int = 0  # the step of the run at which this algorithm's stage begins
   # (what was learned from, key) -> what of it leaves the program of an update

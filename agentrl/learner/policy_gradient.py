@@ -4,8 +4,9 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import registry, segment
+from agentrl.advantage import importance
 from agentrl.learner import teacher
-from agentrl.learner.algorithm import Algorithm
+from agentrl.learner.algorithm import BEHAVIOUR, Algorithm
 from agentrl.loss import ppo
 from agentrl.model import microbatch
 from agentrl.model.pieces import unfolded
@@ -42,6 +43,8 @@ def gradient(
     near = dict(level)
     if 'old_logp' not in near and out.logp is not None:
       near['old_logp'] = jax.lax.stop_gradient(out.logp)
+    if alg.anchor == BEHAVIOUR and 'old_logp' in near:
+      near['old_logp'] = importance.behaviour(rows, near['old_logp'])
     here = batch.replace(rows=rows)
     own = credit.replace(token=token, weight=weight, target=target)
     sums, metrics = {}, {}

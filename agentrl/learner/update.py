@@ -9,8 +9,14 @@ import jax.numpy as jnp
 from agentrl import mesh, optimizer, registry, schedule
 from agentrl.advantage import chain
 from agentrl.learner import policy_gradient, teacher
-from agentrl.learner.algorithm import POLICY, Algorithm, bind_shared_params
+from agentrl.learner.algorithm import (
+  BEHAVIOUR,
+  POLICY,
+  Algorithm,
+  bind_shared_params,
+)
 from agentrl.model import microbatch, qk_clip
+from agentrl.rollout import stale
 from agentrl.rollout.keys import Stream, step_key
 from agentrl.types import Batch, Credit, Metrics, Signals, TrainState
 
@@ -35,11 +41,12 @@ def update(
 ) -> tuple[TrainState, Metrics, Any]:
   """One iteration: curate, memory, signals, advantage, loss, parameters.
 
-  Pure; jit it once and donate the state. Of an algorithm without minibatches
-  only signals, critics and memories learn.
+  Pure; jit it once and donate the state. Without minibatches the policy is not
+  updated; signals, critics and memories are.
 
   Returns: state, metrics, what alg.sample makes of the Aux: by default all
   """
+  past = stale.advance(state)
   alg, batch, remembered = curated(alg, state, batch)
   alg = bind_shared_params(alg, state.params)
   signals, metrics = old_policy_outputs(alg, state, batch)
@@ -56,7 +63,8 @@ def update(
   metrics |= m
   key = step_key(state.key, Stream.LOG, state.step)
   aux = alg.sample(Aux(batch, signals, credit), key)
-  return state.replace(step=state.step + 1), metrics, aux
+  state = state.replace(step=state.step + 1, past=past)
+  return state, metrics, aux
 
 
 def curated(
@@ -108,13 +116,15 @@ def old_outputs_needed(alg: Algorithm) -> list[str]:
   """Returns the names of OLD that some component reads.
 
   With one sub-update and no reader but its loss, old log-probs are the
-  loss's own behind stop_gradient: that pass is saved.
+  loss's own behind stop_gradient: that pass is saved. So it is where losses
+  read the sampler's.
   """
   plan = registry.settings(
     registry.get('minibatch', alg.spec.minibatch),
     alg.spec.values('minibatch', alg.spec.minibatch),
   )
   several = plan.get('epochs', 1) * plan.get('n', 1) > 1
+  anchored = several and alg.anchor != BEHAVIOUR
 
   def needed(name: str, *slots: str) -> bool:
     return any(
@@ -127,7 +137,7 @@ def old_outputs_needed(alg: Algorithm) -> list[str]:
   late = [
     name
     for name in OLD
-    if needed(name, 'loss') and (several or name != 'old_logp')
+    if needed(name, 'loss') and (anchored or name != 'old_logp')
   ]
   return [*early, *(name for name in late if name not in early)]
 

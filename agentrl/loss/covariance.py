@@ -67,7 +67,13 @@ def clip_cov(
   return jnp.where(spared, 0, value), metrics
 
 
-@_register
+@registry.register(
+  'loss',
+  needs=('output:logp', 'signal:old_logp'),
+  takes='any',
+  couples=True,
+  unbounded=True,
+)
 def kl_cov(
   x: LossInputs, *, fraction: Share = 2e-4, coef: Number = 1.0
 ) -> Loss:

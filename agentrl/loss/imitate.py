@@ -23,7 +23,7 @@ from agentrl.types import Array, Loss, LossInputs
 NEEDS = ('output:logp', 'signal:old_logp')
 
 
-@registry.register('loss', needs=NEEDS, takes='any')
+@registry.register('loss', needs=NEEDS, takes='any', unbounded=True)
 def ipa(x: LossInputs) -> Loss:
   """−sg[u] A log π   (IPA, arXiv 2512.24873)
 

@@ -105,7 +105,7 @@ def ppo_dual(
   ), metrics
 
 
-@registry.register('loss', needs=('output:logp',), takes='any')
+@registry.register('loss', needs=('output:logp',), takes='any', unbounded=True)
 def reinforce(x: LossInputs) -> Loss:
   """−A log π: one step on the tokens just sampled, nothing clipped."""
   chex.assert_equal_shape([x.outputs.logp, x.credit.token])

@@ -5,7 +5,7 @@
   key of trajectory b     fold_in(key of the iteration, b)
   of its beginning        fold_in(·, 0)
   of turn k               fold_in(·, k + 1): 0: message, 1: environment
-  of token t of a message fold_in(·, t), in rollout/actor and engine/programs
+  of token t of a message fold_in(·, t), in actor.py and engine/programs.py
 
 So nothing depends on the slot or on the rest of the batch. Turns copied from
 another trajectory (types.Copies) repeat the environment's random draws.

@@ -56,10 +56,10 @@ def draw(logits_NV, keys_N, temperature_N, top_k=0, top_p=1.0):
     temperature_N: f32
     top_k, top_p: see truncate
   Returns: token [N] i32, its log-prob [N] under softmax(logits / temperature)
-    before truncation, as the learner computes it too: a ratio of the two is
-    then about weights and numerics, and not about the mass that was kept; and
-    the entropy [N] (nats) of the distribution sampled from. For temperature 0
-    log-prob 0 and entropy 0.
+    before truncation, as the learner computes it too, so that their ratio
+    reflects weights and numerics and not truncation; and the entropy [N]
+    (nats) of the distribution sampled from. For temperature 0 log-prob 0 and
+    entropy 0.
   """
   greedy = temperature_N <= 0
   hot = jnp.where(greedy, 1.0, temperature_N)[:, None]

@@ -47,6 +47,7 @@ def make_algorithm(c: Config, shape) -> update.Algorithm:
     coef=dict(c.coef),
     select=selected(c),
     schedules=schedules(c),
+    anchor=c.staleness.anchor,
     seed=c.seed,
   )
 

@@ -79,7 +79,7 @@ def _loaded(given: str | ConfigDict, env: str) -> ConfigDict:
     given = config_file.load(f'{file}:{argument}' if argument else file)
   if env and given.env.name != env:
     raise ValueError(
-      f'env= must be that of the config, env.name={given.env.name!r}, got'
+      f"env= must equal the config's env.name={given.env.name!r}, got"
       f" {env!r}; name the config by a text such as 'grpo:tiny', which Run"
       ' loads with the environment, and pass the argument of its get_config on'
       ' to base.get_config'

@@ -95,8 +95,11 @@ def open_run(
     interrupt = stack.enter_context(Interrupt())
     stack.enter_context(placement.on_mesh(configs[0]))
     players = sampler.open_samplers(stack, built, interrupt, workdirs[0])
+    beside = sampler.open_beside(stack, built, interrupt, workdirs[0])
     names = stages or tuple(s.config.stages)
-    plan = _make_plan(axis, experiments, workdirs, names, built, players)
+    plan = _make_plan(
+      axis, experiments, workdirs, names, built, players, beside
+    )
     locks = [stack.enter_context(locked(w)) for w in workdirs]
     for c, w in zip(configs, workdirs, strict=True):
       workdir_lib.same_config(c, w)  # of who held the lock before
@@ -155,17 +158,19 @@ def _make_plan(
   names: Sequence[str],
   built: Mapping[str, Sequence[Experiment]],
   players: Mapping[str, EnvSampler],
+  beside: Mapping[str, Sequence[EnvSampler]],
 ) -> list[Stage]:
   """Makes the stages of every seed, batched over seeds.
 
   Args:
     built: experiments of every stage, one per seed, by its name
     players: samplers of the stages
+    beside: those that collect beside the updates
   """
   made = []
   for i, (x, w) in enumerate(zip(experiments, workdirs, strict=True)):
     mine = {name: (of[i], players[name]) for name, of in built.items()}
-    made.append(stages_lib.make_stages(x, names, mine, w))
+    made.append(stages_lib.make_stages(x, names, mine, w, beside))
   return [seed_stages.batch_stages(axis, x) for x in zip(*made, strict=True)]
 
 

@@ -1,7 +1,9 @@
 """Training of a run: stage after stage, with the hooks of every step."""
 
+import contextlib
 import time
 from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +12,9 @@ from agentrl import hooks as hooks_lib
 from agentrl import loop
 from agentrl.log import no_gradient, progress
 from agentrl.log.sample import TrajectoryLogger
+from agentrl.rollout import tickets
 from agentrl.run.outputs import RunOutputs
+from agentrl.run.stage import stage_state
 from agentrl.run.stage.base import Stage
 from agentrl.types import Metrics, TrainState
 
@@ -89,22 +93,39 @@ def train_stages(
         state = stage.begin(state)
       hooks.stop(step, state, {}, None)
       announcer = hooks_lib.SayWhatRuns(reporter.begin, stage.name)
-      steps = loop.iterate(
-        stage.algorithm,
-        stage,
-        state,
-        steps=stage.end,
-        hooks=[hooks.stop.remember, *hooks],
-        before_collect=announcer.before_collect,
-        before_update=announcer.before_update,
-        update=stage.update,
-      )
-      for step, state, numbers in steps:
-        try:
-          yield stage.kind, step, state, numbers
-        except GeneratorExit:
-          hooks.saving.save_if_unsaved(step, state)
-          raise
+      with collecting(stage) as sampler:
+        steps = loop.iterate(
+          stage.algorithm,
+          sampler,
+          state,
+          steps=stage.end,
+          hooks=[hooks.stop.remember, *hooks],
+          before_collect=announcer.before_collect,
+          before_update=announcer.before_update,
+          update=stage.update,
+        )
+        for step, state, numbers in steps:
+          try:
+            yield stage.kind, step, state, numbers
+          except GeneratorExit:
+            hooks.saving.save_if_unsaved(step, state)
+            raise
+
+
+def collecting(stage: Stage) -> AbstractContextManager[loop.Sampler]:
+  """Opens what makes the batches of a stage: itself, or beside its updates."""
+  if not stage.collectors:
+    return contextlib.nullcontext(stage)
+  s = stage.experiment
+  how = s.config.staleness
+  return contextlib.closing(
+    tickets.Tickets(
+      tickets.Book(how.bound, how.order, first=stage.start, end=stage.end),
+      stage.task,
+      stage.collectors,
+      reads=stage_state.reads(s.config, s.algorithm),
+    )
+  )
 
 
 def make_hooks(

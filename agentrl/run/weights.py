@@ -46,7 +46,9 @@ def restore_or_init(
     state = update.init(whole, key)
     if axis.mesh:  # else it is the algorithm's own, on the mesh
       state = state.replace(key=key)
-    return stage_state.init_memory(stages[0], state)
+    state = stage_state.init_memory(stages[0], state)
+    of = [(x.config, x.algorithm) for x in stages[0]]
+    return stage_state.init_past(of, state)
 
   keys = axis.stack([jax.random.key(x.config.seed) for x in experiments])
   states = axis.unstack(axis.jit(fresh)(keys))
@@ -85,6 +87,8 @@ def load(c: Config, shape, workdir: str) -> tuple[int, TrainState]:
   if remembering := [x for x in configs if x.memory]:
     built = [build.experiment(x) for x in remembering]
     state = stage_state.init_memory(built, state)
+  of = list(zip(configs, algorithms, strict=True))
+  state = stage_state.init_past(of, state)
   checkpoints = checkpoint.Checkpoints(os.path.join(workdir, 'checkpoints'))
   restored = checkpoints.latest(state)
   checkpoints.close()

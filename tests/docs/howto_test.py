@@ -74,7 +74,7 @@ def test_errors_it_shows_are_raised(tmp_path, registry_of_test):
       "['tokens']", "['tokenz']"
     ),
     'a term that nothing gives': code.replace('term:tokens', 'term:tokenz'),
-    'a number per trajectory': re.sub(last, r'return \1', code),
+    'one number for the batch': re.sub(last, r'return (\1).sum()', code),
     'a value outside its domain': code.replace(' = 0.01', ' = -1.0'),
     'a name that is not registered': code.replace("'short', 'quick'", "'shrt'"),
   }

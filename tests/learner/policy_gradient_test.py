@@ -9,7 +9,7 @@ import agentrl.loss  # noqa: F401  registers the losses
 from agentrl import registry
 from agentrl.advantage import chain
 from agentrl.learner import policy_gradient
-from agentrl.learner.algorithm import POLICY, Algorithm
+from agentrl.learner.algorithm import BEHAVIOUR, POLICY, Algorithm
 from agentrl.signal.base import Context
 from agentrl.types import Module, Outputs
 from tests import batches
@@ -127,3 +127,30 @@ def test_without_a_past_the_ratio_is_to_the_learner_itself():
   want, _ = gradient_of('reinforce')
   np.testing.assert_allclose(grads['logp'], want['logp'], rtol=1e-12)
   assert abs(want['logp']) > 1e-3
+
+
+@pytest.mark.parametrize('anchor', ['', BEHAVIOUR])
+def test_the_anchor_of_a_ratio_is_the_update_or_the_sampler(anchor):
+  """d/dl of −A exp(l − b) is −A exp(l − b), of −A exp(l − sg(l)) it is −A."""
+  laid = batches.lay(batches.story(3), 'history', padding=1)
+  batch = jax.tree.map(jnp.asarray, laid.batch)
+  r, rows = np.random.default_rng(1), batch.rows
+  logp = jnp.where(rows.sampled, -jnp.asarray(r.random(rows.logp.shape)), 0)
+  batch = batch.replace(rows=rows.replace(logp=logp))
+  token = jnp.asarray(r.normal(size=rows.tokens.shape))
+  wide = {'clip_low': np.inf, 'clip_high': np.inf}
+  alg = Algorithm.from_spec(
+    registry.MethodSpec(loss=('ppo',), hp={'ppo': {'ppo': wide}}),
+    Context({POLICY: Module({}, apply)}, {}, 2),
+    anchor=anchor,
+  )
+  params = jax.tree.map(lambda x: x.astype(jnp.float64), PARAMS)
+  credit = chain.zero(batch).replace(token=token)
+  grads, (_, metrics) = run(alg, params, batch, credit)
+  mine, weight = np.asarray(rows.sampled), np.asarray(rows.weight)
+  weight = np.where(mine, weight, 0)
+  ratio = np.exp(-1.0 - np.asarray(logp)) if anchor else np.ones(logp.shape)
+  mean = lambda x: np.sum(weight * x) / np.sum(weight)  # noqa: E731
+  np.testing.assert_allclose(grads['logp'], -mean(np.asarray(token) * ratio))
+  total, count = metrics['ppo/ratio']
+  np.testing.assert_allclose(total / count, mean(ratio))

@@ -44,6 +44,7 @@ class Stage:
   book: Book
   skipped: object
   algorithm: object = None
+  collectors: tuple = ()
 
   @property
   def kind(self):

@@ -48,7 +48,7 @@ class DecodeOutputs(NamedTuple):
   count: Array  # type: ignore[assignment]  # [n] i32
   tokens: Array  # [n, D] i32
   logp: Array  # [n, D] f32  before top-k and top-p, nats
-  entropy: Array  # [n, D] f32  of that distribution, nats
+  entropy: Array  # [n, D] f32  of the truncated distribution, nats
 
 
 class Programs(NamedTuple):

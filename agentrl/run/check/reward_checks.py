@@ -34,9 +34,8 @@ def function(f: Callable) -> None:
 def returned(spec: registry.MethodSpec) -> None:
   """Traces every reward on the terms that it may read; computes nothing.
 
-  A registered one reads what it declares and returns f32 [B, K]. A function
-  that c.reward names by its module reads whatever the config gives, and may
-  return [B].
+  Either returns f32 [B, K] or [B]. A registered one reads what it declares, a
+  function that c.reward names by its module whatever the config gives.
 
   Raises:
     ValueError: one reads another term, raises, or returns something else.
@@ -58,11 +57,11 @@ def _check_registered(spec: registry.MethodSpec, name: str) -> None:
       f'reward {name!r} must read terms that it declares, got {error}; add'
       f" needs=('term:{error.args[0]}',) where it is registered"
     ) from error
-  want = f'float32[{B}, {K}]'
-  if _words(got) != want:
+  want = f'float32[{B}, {K}]', f'float32[{B}]'
+  if _words(got) not in want:
     raise ValueError(
-      f'reward {name!r} must return {want} for {B} trajectories of {K} turns,'
-      f' got {_words(got)}'
+      f'reward {name!r} must return {" or ".join(want)} for {B} trajectories of'
+      f' {K} turns, got {_words(got)}'
     )
 
 

@@ -23,6 +23,7 @@ from agentrl.run.check import (
   reward_checks,
   role_checks,
   stage_checks,
+  staleness_checks,
 )
 from agentrl.schedule import SHAPES
 
@@ -88,6 +89,7 @@ def config(given: Any) -> Config:
   stages.check(c)
   registry.check(spec, c)
   reward_checks.returned(spec)
+  staleness_checks.check(c, spec)
   for name, chain in c.stream.items():  # also those that advantage lacks
     for link in chain:
       registry.get('link', link, f'c.stream.{name}')
@@ -115,6 +117,7 @@ def _check_stages(c: Config) -> None:
   stage_checks.found(plans)
   stage_checks.demonstrated(plans)
   stage_checks.prefixed(plans)
+  staleness_checks.stages(plans)
 
 
 def _check_select(c: Config, spec: registry.MethodSpec) -> None:

@@ -8,11 +8,13 @@ from agentrl.configs import stages as stage_list
 from agentrl.judge.panel import Judgement
 from agentrl.run import weights
 from agentrl.run import workdir as workdir_lib
+from agentrl.run.check import staleness_checks
 from agentrl.run.experiment import Experiment
 from agentrl.run.play.base import EnvSampler
 from agentrl.run.play.host_sampler import HostSampler
 from agentrl.run.play.jit_sampler import JitSampler, JudgedJitSampler
 from agentrl.run.play.services import Services
+from agentrl.runtime.preemption import Stopped
 
 
 def open_sampler(
@@ -73,6 +75,34 @@ def open_samplers(
         open_sampler(of_seeds[0], stopping, workdir)
       )
     out[name] = opened[key]
+  return out
+
+
+def open_beside(
+  stack: contextlib.ExitStack,
+  built: Mapping[str, Sequence[Experiment]],
+  stopping: Callable[[], None],
+  workdir: str,
+) -> dict[str, list[EnvSampler]]:
+  """Opens the samplers that collect beside the updates, by stage.
+
+  Each plays in a thread of its own. They stop when the stack closes.
+  """
+  closed: list[bool] = []
+
+  def stop() -> None:
+    if closed:
+      raise Stopped('the end of the run')
+    stopping()
+
+  out: dict[str, list[EnvSampler]] = {}
+  for name, of_seeds in built.items():
+    s = of_seeds[0]
+    out[name] = [
+      stack.enter_context(open_sampler(s, stop, workdir))
+      for _ in range(staleness_checks.depth(s.config))
+    ]
+  stack.callback(closed.append, True)
   return out
 
 

@@ -20,6 +20,8 @@ class Stage:
   sampler: plays its evaluations
   task: (state, step) -> what to attempt, host arrays
   collect: (state, attempts, step) -> batch, what is measured of it
+  collectors: the same by samplers of their own, to collect several batches
+    beside the updates; none: each is collected before its update
   open: reads what the stage is trained on, before the first step it does
   begin: changes the state before the first step of the stage
   update: learner.update; of all seeds where there are several
@@ -35,6 +37,7 @@ class Stage:
   algorithm: Algorithm
   task: Callable[[TrainState, int], Any]
   collect: Callable[[TrainState, Any, int], tuple[Batch, Metrics]]
+  collectors: tuple[Callable, ...] = ()
   open: Callable[[int], None] = lambda step: None
   begin: Callable[[TrainState], TrainState] = lambda state: state
   update: Callable = update_lib.update

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
+from agentrl.rollout import stale
 from agentrl.run.experiment import Experiment
 from agentrl.run.play.jit_sampler import JitSampler
 from agentrl.run.seed_axis import SeedAxis
@@ -30,9 +31,11 @@ def batch_stages(axis: SeedAxis, stages: Sequence[Stage]) -> Stage:
       stage.open(step)
 
   def task(state, step: int):
+    old = stale.oldest(state)
+
     def of_seed(i: int):
-      memory = axis.seed(state.memory, i)
-      return stages[i].task(state.replace(memory=memory), step)
+      memory = axis.seed(old.memory, i)
+      return stages[i].task(old.replace(memory=memory), step)
 
     return axis.stack(
       [(of_seed(i), np.int32(step)) for i in range(len(stages))]

@@ -11,9 +11,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from agentrl import optimizer
+from agentrl import optimizer, registry
+from agentrl.configs.config import Config
 from agentrl.learner import update
 from agentrl.learner.algorithm import POLICY, Algorithm
+from agentrl.rollout import stale
 from agentrl.run.experiment import Experiment
 from agentrl.run.play import collect
 from agentrl.types import TrainState
@@ -62,6 +64,36 @@ def init_memory(experiments: Sequence[Experiment], state: TrainState):
           ' rollout.batch, rollout.max_turns and env.train'
         )
   return state.replace(memory=memory or ())
+
+
+def init_past(
+  stages: Sequence[tuple[Config, Algorithm]], state: TrainState
+) -> TrainState:
+  """Gives the state the earlier versions that rollouts of its stages read."""
+  staleness = stages[0][0].staleness
+  if staleness.order == 'latest':  # any version that is new enough will do
+    return state
+  of = [reads(c, alg) for c, alg in stages]
+  every = stale.Reads(
+    roles=tuple(dict.fromkeys(name for x in of for name in x.roles)),
+    memories=tuple(dict.fromkeys(name for x in of for name in x.memories)),
+  )
+  return stale.begin(state, every, staleness.bound)
+
+
+def reads(c: Config, alg: Algorithm) -> stale.Reads:
+  """Returns what the rollouts of a config read of the state."""
+  share, spec = alg.context.modules[POLICY].share, alg.spec
+  asked = {x.role for x in c.service.values() if x.role}
+  frozen = {name for name in asked if c.role[name].kind == 'frozen'}
+  needs = registry.needs(spec, 'task', 'task', spec.task) if spec.task else ()
+  return stale.Reads(
+    roles=(POLICY, *sorted(asked - frozen - {POLICY})),
+    still=(*([share.role] if share else []), *sorted(frozen)),
+    memories=tuple(
+      x.removeprefix('memory:') for x in needs if x.startswith('memory:')
+    ),
+  )
 
 
 def begin_rl(

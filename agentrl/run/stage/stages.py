@@ -1,5 +1,6 @@
 """Builds the stages of a run and its evaluation hooks."""
 
+import types
 from collections.abc import Callable, Mapping, Sequence
 
 import jax
@@ -14,6 +15,7 @@ from agentrl.dataset.host_tasks import HostTaskSet
 from agentrl.learner import algorithm as algorithm_lib
 from agentrl.learner import update as update_lib
 from agentrl.log.sample import TrajectoryLogger
+from agentrl.rollout import stale
 from agentrl.rollout.keys import Stream, step_key, stream_key
 from agentrl.run import describe, trajectory_log
 from agentrl.run.experiment import Experiment
@@ -36,6 +38,7 @@ def rl_stage(
   end: int,
   playing: EnvSampler,
   *,
+  beside: Sequence[EnvSampler] = (),
   name: str = 'rl',
   carried: frozenset[str] = frozenset(),
   opener: Callable[[bool], prefixes.Prefixes] | None = None,
@@ -43,6 +46,7 @@ def rl_stage(
   """Returns a stage of reinforcement learning on the training tasks.
 
   Args:
+    beside: samplers that collect beside the updates; none: `playing` collects
     carried: roles that go on as an earlier RL stage left them
     opener: whether the stage begins -> what its attempts may begin like; None:
       all is sampled
@@ -58,21 +62,29 @@ def rl_stage(
       given[:] = [opener(step <= start)]
 
   def begin(state: TrainState) -> TrainState:
-    return stage_state.begin_rl(s, state, start, carried)
+    return stale.restart(stage_state.begin_rl(s, state, start, carried))
 
   def task(state: TrainState, step: int) -> Attempts:
-    attempts = choose_tasks(s, state, step - start)
+    attempts = choose_tasks(s, stale.oldest(state), step - start)
     for source in given:
       attempts = source.prefixed(attempts, step - start)
     return attempts
 
-  def collect(state: TrainState, attempts: Attempts, step: int):
-    playing.update_service_params(state.params)
-    key = step_key(state.key, Stream.ROLLOUT, step)
-    policy = algorithm_lib.full_params(alg.context, state.params)
-    batch, seen = playing.collect(policy, attempts, key, jnp.int32(step))
-    own = loop.observe_components(batch, measures) if measures else {}
-    return batch, seen | own
+  def collect_by(player: EnvSampler):
+    def collect(state: TrainState, attempts: Attempts, step: int):
+      old = stale.oldest(state)
+      player.update_service_params(old.params)
+      key = step_key(old.key, Stream.ROLLOUT, step)
+      policy = algorithm_lib.full_params(alg.context, old.params)
+      version = old.step if c.staleness.bound else jnp.int32(step)
+      batch, seen = player.collect(policy, attempts, key, version)
+      if c.staleness.bound:
+        batch, ages = stale.aged(batch, step)
+        seen |= ages
+      own = loop.observe_components(batch, measures) if measures else {}
+      return batch, seen | own
+
+    return collect
 
   return Stage(
     name,
@@ -83,7 +95,8 @@ def rl_stage(
     sampler=playing,
     algorithm=alg._replace(start=start, sample=pick),
     task=task,
-    collect=collect,
+    collect=collect_by(playing),
+    collectors=tuple(map(collect_by, beside)),
     open=open_prefixes,
     begin=begin,
   )
@@ -107,11 +120,13 @@ def make_stages(
   names: Sequence[str],
   built: Built,
   workdir: str = '',
+  beside: Mapping[str, Sequence[EnvSampler]] = types.MappingProxyType({}),
 ) -> list[Stage]:
   """Makes the stages of these names, in order on one step counter.
 
   Args:
     built: what each of them is built of
+    beside: samplers that collect beside the updates, by stage
     workdir: folder of the run, whose log later stages may read
   Raises:
     ValueError: there is nothing to do, or data are missing.
@@ -136,6 +151,7 @@ def make_stages(
           start,
           end,
           player,
+          beside=beside.get(plan.name, ()),
           name=plan.name,
           carried=carried,
           opener=given,

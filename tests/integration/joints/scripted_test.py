@@ -32,6 +32,7 @@ from agentrl.text import (
   tokenizer,
 )
 from agentrl.types import Status
+from tests import states
 from tests.integration.joints import lake
 
 WORDS = tokenizer.Embedded()
@@ -338,7 +339,7 @@ def test_hosts_ask_for_words_as_the_config_has_it(setup):
   names = 'sft', 'rl'
   built = dict.fromkeys(names, (setup, None))
   _, rl = stages.make_stages(setup, names, built)
-  made = rl.task(None, rl.start)
+  made = rl.task(states.state(), rl.start)
   generator = Asked({b: [] for b in range(4)}, setup.tokenizer.eot)
   with env_workers(setup.world.family, 2) as them:
     host.run_episodes(setup.world, generator, them, made, jax.random.key(0))

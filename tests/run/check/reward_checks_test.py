@@ -24,7 +24,7 @@ def test_ours_return_a_number_for_every_turn(name):
 @pytest.mark.parametrize(
   ('reward', 'names'),
   [
-    (lambda x: x.outcome, 'mine float32[2, 3] float32[2]'),
+    (lambda x: jnp.sum(x.outcome), 'mine float32[2, 3] float32[2] float32[]'),
     (lambda x: x.turns.valid, 'mine float32[2, 3] bool[2, 3]'),
     (lambda x: (x.turns.valid, 1), 'mine tuple'),
     (lambda x: x.turns.terms['near'], "mine near needs=('term:near',)"),
@@ -36,6 +36,11 @@ def test_a_mistake_is_found_in_the_config(reward, names, registry_of_test):
   c.reward = ('env', 'mine')
   with errors.raises(ValueError, names):
     validate.config(base.finish(c))
+
+
+def test_a_number_for_every_trajectory_is_a_reward_too(registry_of_test):
+  registry.register('reward', 'mine')(lambda x: x.outcome)
+  reward_checks.returned(registry.MethodSpec(reward=('mine',)))
 
 
 def test_a_term_that_is_declared_is_read(registry_of_test):

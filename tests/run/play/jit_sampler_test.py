@@ -11,6 +11,7 @@ from agentrl.run import build
 from agentrl.run.play import collect as collect_lib
 from agentrl.run.play import jit_sampler
 from agentrl.run.stage import stages
+from tests import states
 
 
 def test_a_batch_has_the_size_that_was_asked_for(tmp_path):
@@ -21,7 +22,9 @@ def test_a_batch_has_the_size_that_was_asked_for(tmp_path):
   c.rollout.update(dict(batch=16, group_size=4, slots=16, max_turns=3))
   c.sft.batch, c.micro_batch = 16, 24
   s = build.experiment(c)
-  attempts = stages.rl_stage(s, 0, 1, jit_sampler.JitSampler(s)).task(None, 0)
+  attempts = stages.rl_stage(s, 0, 1, jit_sampler.JitSampler(s)).task(
+    states.state(), 0
+  )
   state = update.init(s.algorithm, jax.random.key(0))
   size = collect_lib.num_attempts_of_group(base.wiring(c), 4)
   assert np.unique(attempts.group).tolist() == list(range(32 // size))

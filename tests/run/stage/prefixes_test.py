@@ -14,7 +14,7 @@ from agentrl.run import build
 from agentrl.run.check import validate
 from agentrl.run.stage import prefixes, stages
 from agentrl.task import base as task_base
-from tests import errors
+from tests import errors, states
 from tests.dataset import stored_cases
 
 
@@ -180,7 +180,7 @@ def test_a_store_is_read_before_anything_compiles(folder):
   s = build.experiment(c)
   (stage,) = stages.make_stages(s, ('rl',), {'rl': (s, object())})
   stage.open(0)
-  attempts = stage.task(None, 0)
+  attempts = stage.task(states.state(), 0)
   assert attempts.prefix.turns.any()
   for b, task in enumerate(attempts.task):
     length = attempts.prefix.messages.length[b]

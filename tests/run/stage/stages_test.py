@@ -22,6 +22,7 @@ from agentrl.types import Module, Status
 from tests import errors, states
 
 TRAIN, TEST, SHOWN = 12, 5, (1, 2, 4, 7, 8, 11)
+NEW = states.state()
 
 
 def _tasks(n, shown):
@@ -114,7 +115,7 @@ def test_the_warm_start_shows_what_has_a_demonstration():
   s, asked = _setup(), Asked()
   for start in (0, 4):
     stage = sft_stages.sft_stage(s, start, start + 4, asked)
-    first, second, third = (stage.task(None, start + i) for i in range(3))
+    first, second, third = (stage.task(NEW, start + i) for i in range(3))
     assert sorted([*first, *second]) == list(SHOWN)
     assert set(third) <= set(SHOWN)
 
@@ -123,7 +124,7 @@ def test_rl_attempts_all_training_tasks_and_no_other():
   s = _setup()
   _, rl = _stages(s, Asked())
   each = TRAIN // 3  # steps of an epoch
-  epoch = [rl.task(None, 5 + i) for i in range(each)]
+  epoch = [rl.task(NEW, 5 + i) for i in range(each)]
   groups = [a.task.reshape(3, 2) for a in epoch]
   assert all(np.all(x[:, 0] == x[:, 1]) for x in groups)
   told = np.concatenate([x[:, 0] for x in groups])
@@ -133,10 +134,10 @@ def test_rl_attempts_all_training_tasks_and_no_other():
     np.testing.assert_array_equal(a.limit, 4)
   # The first step of the stage is the first of the order; a seed has its own.
   alone = stages_lib.rl_stage(s, 0, 8, Asked())
-  np.testing.assert_array_equal(alone.task(None, 0).task, epoch[0].task)
+  np.testing.assert_array_equal(alone.task(NEW, 0).task, epoch[0].task)
   other = stages_lib.rl_stage(_setup(seed=4), 0, 8, Asked())
   told = [
-    [a.task(None, i).task.tolist() for i in range(4)] for a in (alone, other)
+    [a.task(NEW, i).task.tolist() for i in range(4)] for a in (alone, other)
   ]
   assert told[0] != told[1]
 

@@ -1,0 +1,105 @@
+"""Earlier policy versions in the state: what a batch of age S is sampled by.
+
+With staleness S, batch n is sampled by version max(first, n − S), `first` being
+the step at which the stage begins. The state holds what rollouts read of the S
+versions before its own (TrainState.past), so that this depends on the state
+alone: neither on timing nor on where a run was killed.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from agentrl import segment
+from agentrl.types import Array, Batch, Metrics, Seen, TrainState
+
+
+class Reads(NamedTuple):
+  """Names of what rollouts read of a state."""
+
+  roles: tuple[str, ...]  # that training changes
+  still: tuple[str, ...] = ()  # roles that never change
+  memories: tuple[str, ...] = ()  # that tasks are chosen by
+
+
+def seen(state: TrainState, reads: Reads) -> Seen:
+  """Returns what rollouts read of the state and training changes."""
+  return Seen(
+    step=state.step,
+    params={name: state.params[name] for name in reads.roles},
+    memory={name: state.memory[name] for name in reads.memories},
+  )
+
+
+def begin(state: TrainState, reads: Reads, staleness: int) -> TrainState:
+  """Returns the state whose S earlier versions are all as it is now.
+
+  Each is a copy, since a state is donated.
+  """
+  now = seen(state, reads)
+  return state.replace(past=tuple(copy(now) for _ in range(staleness)))
+
+
+def restart(state: TrainState) -> TrainState:
+  """Makes every earlier version of the state as it is now."""
+  return begin(state, _reads(state), len(state.past)) if state.past else state
+
+
+def advance(state: TrainState) -> tuple[Seen, ...]:
+  """Returns `past` as the update that replaces this version leaves it."""
+  if not state.past:
+    return ()
+  return seen(state, _reads(state)), *state.past[:-1]
+
+
+def _reads(state: TrainState) -> Reads:
+  """Returns what the earlier versions of a state hold."""
+  of = state.past[0]
+  return Reads(roles=tuple(of.params), memories=tuple(of.memory))
+
+
+def at(state: TrainState, age: int) -> TrainState:
+  """Returns the state with what rollouts read as it was `age` updates ago."""
+  if not age:
+    return state.replace(past=())
+  old = state.past[age - 1]
+  return state.replace(
+    step=old.step,
+    params=state.params | old.params,
+    memory={**(state.memory or {}), **old.memory} or (),
+    past=(),
+  )
+
+
+def oldest(state: TrainState) -> TrainState:
+  """Returns the state that the next batch is sampled by."""
+  return at(state, len(state.past))
+
+
+copy = jax.jit(lambda tree: jax.tree.map(jnp.copy, tree))
+
+
+def ages(batch: Batch, step: Array | int) -> Array:
+  """Computes the age of each trajectory's oldest sampled token: [B] f32.
+
+  In updates; 0 where nothing was sampled.
+
+  Args:
+    step: the policy version that is trained on the batch
+  """
+  index, rows = segment.index(batch).unit('trajectory'), batch.rows
+  age = (step - rows.version).astype(jnp.float32)
+  return jnp.maximum(index.largest_turns(age, rows.sampled)[:, 0], 0)
+
+
+@jax.jit
+def aged(batch: Batch, step: Array | int) -> tuple[Batch, Metrics]:
+  """Returns the batch with its ages among the ids, and their metrics."""
+  age, one = ages(batch, step), jnp.ones(())
+  metrics = {
+    'rollout/age': (jnp.mean(age), one),
+    'rollout/age_max': (jnp.max(age), one),
+  }
+  ids = {**batch.ids, 'age': age.astype(jnp.int32)}
+  return batch.replace(ids=ids), metrics

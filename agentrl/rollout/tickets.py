@@ -1,0 +1,156 @@
+"""Tickets: batches that are collected beside the updates before theirs.
+
+Ticket n is the batch of step n. With staleness S and v updates done, it is
+
+  admitted   as soon as n <= v + S
+  sampled    by a version u that was published when it began: v <= u
+  consumed   by update n, when v = n: in order, and each exactly once
+
+A ticket that began at version u has n <= u + S, so that no token is older than
+S updates, whatever takes how long; nothing is dropped, and no trajectory is
+preferred for being short.
+
+In the order 'fixed' ticket n is sampled by version max(first, n − S), which is
+the oldest that it may be: batches are the same bits for any timing and any
+number of threads, and as `stale.oldest` gives them without threads. In the
+order 'latest' it is the newest that there is when the ticket begins.
+"""
+
+import collections
+import functools
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+
+from agentrl.rollout import stale
+from agentrl.runtime import threads
+from agentrl.types import Batch, Metrics, PyTree, TrainState
+
+# (state, attempts, step) -> batch, what is measured of it
+Collect = Callable[[TrainState, Any, int], tuple[Batch, Metrics]]
+
+
+class Book(NamedTuple):
+  """Which tickets may begin, and by which version. Tickets are [first, end)."""
+
+  staleness: int  # S
+  order: str
+  first: int  # version at which the stage began
+  end: int
+
+  def admitted(self, version: int) -> int:
+    """Returns the first ticket that may not begin at this version."""
+    return min(version + self.staleness + 1, self.end)
+
+  def version(self, ticket: int, newest: int) -> int:
+    """Returns the version that samples a ticket which begins now."""
+    if self.order == 'latest':
+      return newest
+    return max(self.first, ticket - self.staleness)
+
+
+class Tickets:
+  """A loop.Sampler whose batches are collected ahead, in threads.
+
+  As many are collected at a time as there are collectors; each is asked by one
+  thread at a time.
+  """
+
+  def __init__(
+    self,
+    book: Book,
+    task: Callable[[TrainState, int], Any],
+    collectors: Sequence[Collect],
+    reads: stale.Reads,
+  ):
+    """Takes what chooses attempts and what plays them, as of loop.Sampler."""
+    self._book, self._task, self._reads = book, task, reads
+    self._lock = threading.Lock()
+    self._idle = collections.deque(collectors)
+    self._waiting: collections.deque[int] = collections.deque()
+    self._results: dict[int, Future] = {}
+    self._issued = -1  # first ticket that was not issued yet
+    self._seen: dict[int, TrainState] = {}  # by version
+    self._still: dict[str, PyTree] = {}  # roles; copied once
+    self._closed = False
+
+  def task(self, state: TrainState, step: int) -> None:
+    """Chooses nothing: a ticket's attempts are chosen when it begins."""
+
+  def collect(
+    self, state: TrainState, attempts: None, step: int
+  ) -> tuple[Batch, Metrics]:
+    """Publishes the state, issues what it admits, and waits for its ticket."""
+    self._publish(state, step)
+    self._issue(step)
+    began = time.monotonic()
+    batch, metrics = self._results[step].result()
+    del self._results[step]
+    waited = jnp.float32(time.monotonic() - began)
+    return batch, metrics | {'time/wait_seconds': (waited, jnp.ones(()))}
+
+  def close(self) -> None:
+    """Begins no other ticket, and returns when none is being collected."""
+    with self._lock:
+      self._closed = True
+      for ticket in self._waiting:
+        del self._results[ticket]
+    for future in self._results.values():
+      future.exception()
+
+  def _publish(self, state: TrainState, step: int) -> None:
+    """Copies what rollouts see, since the update donates the state."""
+    ages = range(len(state.past) + 1) if not self._seen else [0]
+    seen = {step - age: self._copied(stale.at(state, age)) for age in ages}
+    with self._lock:
+      kept = self._seen | seen
+      oldest = step - self._book.staleness
+      self._seen = {v: x for v, x in kept.items() if v >= oldest}
+
+  def _copied(self, state: TrainState) -> TrainState:
+    if not self._still:
+      names = self._reads.still
+      self._still = stale.copy({name: state.params[name] for name in names})
+    seen, key = stale.copy((stale.seen(state, self._reads), state.key))
+    return TrainState(
+      step=seen.step,
+      params=self._still | seen.params,
+      opt={},
+      signal={},
+      memory=seen.memory or (),
+      key=key,
+    )
+
+  def _issue(self, step: int) -> None:
+    with self._lock:
+      first = max(step, self._issued)
+      self._issued = self._book.admitted(step)
+      for ticket in range(first, self._issued):
+        self._results[ticket] = Future()
+        self._waiting.append(ticket)
+    self._begin()
+
+  def _begin(self) -> None:
+    """Begins waiting tickets as long as there are idle collectors."""
+    with self._lock:
+      while self._waiting and self._idle and not self._closed:
+        ticket, collect = self._waiting.popleft(), self._idle.popleft()
+        newest = max(self._seen)
+        state = self._seen[self._book.version(ticket, newest)]
+        threads.start(functools.partial(self._run, ticket, collect, state))
+
+  def _run(self, ticket: int, collect: Collect, state: TrainState) -> None:
+    future = self._results[ticket]
+    try:
+      result = collect(state, self._task(state, ticket), ticket)
+    except BaseException as error:  # the learner's, when it waits for it
+      future.set_exception(error)
+    else:
+      future.set_result(result)
+    with self._lock:
+      self._idle.append(collect)
+    self._begin()

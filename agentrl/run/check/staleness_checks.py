@@ -1,0 +1,89 @@
+"""Checks of batches that are sampled by earlier policy versions."""
+
+import math
+from collections.abc import Sequence
+
+import jax
+
+from agentrl import mesh, registry
+from agentrl.configs import base
+from agentrl.configs.config import Config
+from agentrl.configs.stages import StagePlan
+from agentrl.rollout import registered
+
+
+def depth(c: Config) -> int:
+  """Returns how many batches are collected at a time beside the updates."""
+  s = c.staleness
+  if s.depth >= 0:
+    return min(s.depth, s.bound + 1) if s.bound else 0
+  on_host = registered.kind_of(base.wiring(c)).on_host
+  return int(s.bound > 0 and on_host and not _kept_apart(c))
+
+
+def check(c: Config, spec: registry.MethodSpec) -> None:
+  """Checks that a method can learn from batches of its age.
+
+  Raises:
+    ValueError: it cannot, in one sentence.
+  """
+  s = c.staleness
+  if not s.bound:
+    return
+  for name in spec.loss:
+    if registry.get('loss', name).unbounded:
+      raise ValueError(
+        f'loss {name!r} must not be used with staleness.bound={s.bound}, since'
+        ' nothing bounds its steps on tokens of an older policy; use ppo,'
+        ' cispo, gspo or another loss with a trust region'
+      )
+  if not s.anchor:
+    raise ValueError(
+      f'staleness.bound={s.bound} needs staleness.anchor, the policy that the'
+      " loss's ratio is to: 'behaviour', or 'update' with a link such as"
+      ' truncated_is in c.post'
+    )
+  if s.anchor == 'update' and 'correction' not in registry.provided(spec):
+    raise ValueError(
+      "staleness.anchor='update' needs a link that corrects for the age of"
+      " tokens, since the loss's ratio does not see it; add truncated_is,"
+      ' masked_is or geometric_mask to c.post'
+    )
+  if s.depth > 0 and (why := _kept_apart(c)):
+    raise ValueError(
+      f'staleness.depth={s.depth} collects in threads, and {why}; set'
+      ' staleness.depth to 0, which gives the same numbers'
+    )
+  if s.order == 'latest' and not depth(c):
+    raise ValueError(
+      "staleness.order='latest' is for batches that are collected beside the"
+      ' updates; set staleness.depth to 1 or more'
+    )
+
+
+def stages(plans: Sequence[StagePlan]) -> None:
+  """Raises ValueError where stages of a run differ in their staleness."""
+  first = plans[0].config.staleness
+  for plan in plans:
+    own = plan.config.staleness
+    if (own.bound, own.order) != (first.bound, first.order):
+      raise ValueError(
+        f"stage {plan.name}: staleness must equal stage {plans[0].name}'s,"
+        f' bound={first.bound} and order={first.order!r}, got'
+        f' bound={own.bound} and order={own.order!r}'
+      )
+
+
+def _kept_apart(c: Config) -> str:
+  """Returns why a run cannot collect in threads; '' if it can."""
+  if jax.process_count() > 1:
+    return f'this run has {jax.process_count()} processes'
+  if math.prod(abs(n) for n in mesh.shape_of(c.mesh).values()) > 1 or any(
+    n < 0 for n in mesh.shape_of(c.mesh).values()
+  ):
+    return 'this run has a mesh'
+  if c.judge:
+    return f'judge {c.judge[0]} keeps its answers for one thread'
+  if c.service:
+    return f'service {next(iter(c.service))} answers one thread'
+  return ''

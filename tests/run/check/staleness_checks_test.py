@@ -1,0 +1,79 @@
+"""What a method must have to learn from batches of an older policy."""
+
+import pytest
+
+from agentrl.configs import atom_searcher, base, grpo, stages
+from agentrl.run.check import staleness_checks, validate
+from tests import errors
+
+
+def config(arg='tiny', **changes):
+  c = grpo.get_config(arg)
+  c.staleness.update(dict(bound=2, anchor='behaviour') | changes)
+  return c
+
+
+def test_a_method_with_a_trust_region_may_be_stale():
+  c = validate.config(config())
+  assert staleness_checks.depth(c) == 0  # inside jit
+  assert staleness_checks.depth(validate.config(config(depth=9))) == 3
+  host = config('tiny,env=countdown')
+  assert staleness_checks.depth(validate.config(host)) == 1
+  host.staleness.bound = 0
+  assert staleness_checks.depth(validate.config(host)) == 0
+
+
+@pytest.mark.parametrize(
+  ('changes', 'names'),
+  [
+    ({'anchor': ''}, 'staleness.bound=2 staleness.anchor behaviour update'),
+    ({'anchor': 'update'}, 'staleness.anchor truncated_is c.post'),
+    ({'order': 'latest', 'depth': 0}, 'staleness.order staleness.depth'),
+    ({'bound': -1}, 'staleness.bound -1'),
+  ],
+)
+def test_a_mistake_is_one_sentence(changes, names):
+  with errors.raises(ValueError, names):
+    validate.config(config(**changes))
+
+
+def test_a_correction_anchors_at_the_update():
+  c = config(anchor='update')
+  c.post = ('truncated_is',)
+  validate.config(base.finish(c))
+
+
+@pytest.mark.parametrize('loss', ['reinforce', 'kl_cov', 'ipa'])
+def test_a_loss_without_a_trust_region_is_refused(loss):
+  c = config()
+  c.loss, c.loss_aggregation = (loss,), {}
+  del c.hp.ppo, c.coef.ppo
+  with errors.raises(ValueError, f'{loss} staleness.bound=2'):
+    validate.config(base.finish(c))
+
+
+@pytest.mark.parametrize('mesh', [{'data': -1}, {'fsdp': 2}])
+def test_threads_are_for_one_device(mesh):
+  c = config(depth=1)
+  c.mesh.update(mesh)
+  with errors.raises(ValueError, 'staleness.depth=1 mesh'):
+    validate.config(c)
+  c.staleness.depth = -1
+  validate.config(c)
+
+
+def test_judges_are_asked_by_one_thread():
+  c = atom_searcher.get_config('tiny')
+  c.staleness.update(dict(bound=1, anchor='behaviour', depth=1))
+  with errors.raises(ValueError, 'staleness.depth=1 judge'):
+    validate.config(c)
+
+
+def test_stages_are_equally_stale():
+  c = config()
+  base.stage(c, 'one', steps=2)
+  base.stage(c, 'two', steps=2, changes={'staleness.bound': 1})
+  c.stages = ('one', 'two')
+  with errors.raises(ValueError, 'stage two bound=2 bound=1'):
+    validate.config(base.finish(c))
+  assert len(stages.plans(config())) == 2
