@@ -24,6 +24,17 @@ class SlowEnvBenchSize(NamedTuple):
   repeats: int = 3
 
 
+class StalenessBenchSize(NamedTuple):
+  """Sizes of the runs, and how old their batches may be."""
+
+  batch: int = 64  # episodes
+  width: int = 256  # of the model
+  warm: int = 10  # steps that are not timed
+  steps: int = 20  # steps that are
+  bounds: tuple[int, ...] = (0, 1, 4)
+  repeats: int = 3
+
+
 # Of compiled programs: none; empty at the start of a sweep; left by one before.
 CACHES = ['none', 'cold', 'warm']
 
