@@ -39,6 +39,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     'nft_sequence', 'raft_pp', 'rorecomp', 'cleaner', 'polar',
     'verltool',
   ),
+  'batches of earlier policies': ('areal', 'relax_async'),
   'teachers: distillation on what the student samples': (
     'opd', 'gkd', 'opsd', 'skill_sd', 'tt_opd', 'tcod',
   ),

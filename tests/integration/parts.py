@@ -37,7 +37,9 @@ class Part(NamedTuple):
   """A part of a config that is taken out."""
 
   name: str
-  shows: str  # where that is looked for: 'credit', 'update', 'reward', 'batch'
+  # Where that is looked for: 'credit', 'update', 'reward', 'batch', or 'later',
+  # a batch after an update.
+  shows: str
   config: ConfigDict  # without it
 
 
@@ -113,6 +115,7 @@ def _settings(c: ConfigDict, plain: ConfigDict) -> Iterator[Part]:
     if section in TOLD or path not in usual or value == usual[path]:
       continue
     shows = 'batch' if section in ('rollout', 'env') else 'update'
+    shows = 'later' if section == 'staleness' else shows
     yield Part(path, shows, _changed(c, {path: usual[path]}))
 
 

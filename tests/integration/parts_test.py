@@ -15,7 +15,7 @@ from agentrl.learner.algorithm import bind_shared_params
 from agentrl.run import build
 from agentrl.run.play import collect as collect_lib
 from agentrl.run.play import sampler
-from agentrl.run.stage import stages
+from agentrl.run.stage import stage_state, stages
 from tests.integration import every_method_test as every
 from tests.integration import (
   half_good,
@@ -148,7 +148,9 @@ class Method:
 
   def _begin(self):
     alg = self.s.algorithm
-    return self.stage.begin(update_lib.init(alg, jax.random.key(0)))
+    state = update_lib.init(alg, jax.random.key(0))
+    state = stage_state.init_past([(self.s.config, alg)], state)
+    return self.stage.begin(state)
 
   def state(self, batch):
     return update_lib.init_memory(
@@ -163,6 +165,14 @@ class Method:
     """One batch of the untrained policy, or of a scripted one."""
     state = collect_lib.init_memory(self.s, self._begin())
     batch, _ = self.stage.collect(state, self.stage.task(state, 0), 0)
+    return jax.device_get(batch)
+
+  def later(self):
+    """A batch of the same after an update."""
+    state = collect_lib.init_memory(self.s, self._begin())
+    update_state = loop.jit_update(self.stage.algorithm, update_lib.update)
+    state, _, _ = update_state(state, self.scored(self.batch()))
+    batch, _ = self.stage.collect(state, self.stage.task(state, 1), 1)
     return jax.device_get(batch)
 
   def batch(self):
@@ -271,6 +281,8 @@ def acts(method: Method, other: Method, shows: str, made: dict) -> bool:
   if shows == 'batch':
     mine = once('sampled', method.sampled)
     return differ(mine, other.sampled())
+  if shows == 'later':
+    return differ(once('later', method.later), other.later())
   if shows == 'credit':
     seen = once('signals', lambda: method.signals(scored))
     mine = once('credit', lambda: method.credit(*seen))

@@ -117,6 +117,11 @@ def fits(config: Config) -> registry.MethodSpec:
         f'{slot} {own!r} samples in a way of its own, and tables know {name!r}'
         ' only'
       )
+  if config.staleness.bound:
+    raise ValueError(
+      'a table plays by its newest policy, and staleness.bound asks for older'
+      f' ones; set it to 0, got {config.staleness.bound}'
+    )
   if w.memory:
     raise ValueError(
       f'memory {w.memory[0]!r} replays trajectories, and tables keep none'

@@ -28,7 +28,7 @@ def test_sgd_is_a_step_along_the_gradient():
   np.testing.assert_allclose(got['x'], [-0.5, -2.0 - 5e-5], rtol=1e-5)
 
 
-@pytest.mark.parametrize('method', ['archer', 'arpo', 'oni', 'opd'])
+@pytest.mark.parametrize('method', ['archer', 'areal', 'arpo', 'oni', 'opd'])
 def test_what_tables_cannot_stand_for_is_said(method):
   with pytest.raises(ValueError):
     build.fits(table_runs.config(method))
