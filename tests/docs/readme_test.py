@@ -16,6 +16,13 @@ def test_it_quotes_the_config_of_oprl():
   assert quote[1] == code.lstrip('\n')
 
 
+def test_its_world_is_an_example():
+  quote = re.search(r'<!-- world -->\n```python\n(.*?)```', TEXT, re.DOTALL)
+  source = (ROOT / 'examples/guess.py').read_text(encoding='utf-8')
+  _, _, code = source.split('"""', 2)
+  assert quote[1] == code.lstrip('\n')
+
+
 def test_it_is_short():
   assert len(TEXT.split()) <= 1200
 
