@@ -161,8 +161,12 @@ class StalenessConfig:
     int,
     Whole(-1),
     'batches collected at a time beside the updates; 0: none; -1: one for host'
-    ' environments, none inside jit',
+    ' environments or on devices of their own, else none',
   ] = -1
+  devices: Annotated[
+    Count0,
+    'devices that collect batches, behind those of mesh; 0: those of mesh',
+  ] = 0
   anchor: Annotated[
     str,
     OneOf('', 'behaviour', 'update'),

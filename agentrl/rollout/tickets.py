@@ -21,10 +21,12 @@ import functools
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent import futures
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+from absl import logging
 
 from agentrl.rollout import stale
 from agentrl.runtime import threads
@@ -66,13 +68,22 @@ class Tickets:
     task: Callable[[TrainState, int], Any],
     collectors: Sequence[Collect],
     reads: stale.Reads,
+    publish: Callable[[PyTree], PyTree] = stale.copy,
+    patience: float = 60.0,
   ):
-    """Takes what chooses attempts and what plays them, as of loop.Sampler."""
+    """Takes what chooses attempts and what plays them, as of loop.Sampler.
+
+    Args:
+      publish: copies arrays of the state to where they are played
+      patience: seconds after which a wait is said, and again each time
+    """
     self._book, self._task, self._reads = book, task, reads
+    self._copy, self._patience = publish, patience
     self._lock = threading.Lock()
     self._idle = collections.deque(collectors)
     self._waiting: collections.deque[int] = collections.deque()
     self._results: dict[int, Future] = {}
+    self._running: dict[int, tuple[int, float]] = {}  # version, since when
     self._issued = -1  # first ticket that was not issued yet
     self._seen: dict[int, TrainState] = {}  # by version
     self._still: dict[str, PyTree] = {}  # roles; copied once
@@ -88,10 +99,27 @@ class Tickets:
     self._publish(state, step)
     self._issue(step)
     began = time.monotonic()
-    batch, metrics = self._results[step].result()
+    result = self._results[step]
+    while not futures.wait([result], timeout=self._patience).done:
+      logging.warning('%s', self._stall(step, time.monotonic() - began))
+    batch, metrics = result.result()
     del self._results[step]
     waited = jnp.float32(time.monotonic() - began)
     return batch, metrics | {'time/wait_seconds': (waited, jnp.ones(()))}
+
+  def _stall(self, step: int, waited: float) -> str:
+    """Says which tickets the learner waits for, and since when."""
+    with self._lock:
+      now, running = time.monotonic(), dict(self._running)
+      waiting = list(self._waiting)
+    each = ', '.join(
+      f'batch {n} by policy version {version} for {now - since:.0f} s'
+      for n, (version, since) in sorted(running.items())
+    )
+    return (
+      f'step {step} has waited {waited:.0f} s for its batch; being collected:'
+      f' {each or "none"}; not begun: {waiting or "none"}'
+    )
 
   def close(self) -> None:
     """Begins no other ticket, and returns when none is being collected."""
@@ -114,8 +142,8 @@ class Tickets:
   def _copied(self, state: TrainState) -> TrainState:
     if not self._still:
       names = self._reads.still
-      self._still = stale.copy({name: state.params[name] for name in names})
-    seen, key = stale.copy((stale.seen(state, self._reads), state.key))
+      self._still = self._copy({name: state.params[name] for name in names})
+    seen, key = self._copy((stale.seen(state, self._reads), state.key))
     return TrainState(
       step=seen.step,
       params=self._still | seen.params,
@@ -140,7 +168,9 @@ class Tickets:
       while self._waiting and self._idle and not self._closed:
         ticket, collect = self._waiting.popleft(), self._idle.popleft()
         newest = max(self._seen)
-        state = self._seen[self._book.version(ticket, newest)]
+        version = self._book.version(ticket, newest)
+        state = self._seen[version]
+        self._running[ticket] = version, time.monotonic()
         threads.start(functools.partial(self._run, ticket, collect, state))
 
   def _run(self, ticket: int, collect: Collect, state: TrainState) -> None:
@@ -152,5 +182,6 @@ class Tickets:
     else:
       future.set_result(result)
     with self._lock:
+      del self._running[ticket]
       self._idle.append(collect)
     self._begin()

@@ -6,6 +6,7 @@ import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from agentrl import mesh
+from agentrl.rollout import stale
 
 
 def on_mesh(c):
@@ -93,6 +94,70 @@ def to_local_mesh(tree):
   places = jax.tree.map(lambda spec: NamedSharding(every, spec), specs)
   moved = jax.jit(lambda x: x, out_shardings=places)(tree)
   return jax.tree.map(bring, moved, specs)
+
+
+class Samplers:
+  """Where batches are collected beside the updates: placed and brought back.
+
+  On devices of their own, behind those of the run's mesh, if the config sets
+  some aside; else on the run's own. Made inside of `on_mesh`.
+  """
+
+  def __init__(self, c):
+    self._home = jax.sharding.get_mesh() if mesh.active() else None
+    self._device, self._mesh = None, None
+    if not c.staleness.devices:
+      return
+    first = self._home.size if self._home else 1
+    own = jax.devices()[first : first + c.staleness.devices]
+    if self._home is None and len(own) == 1:
+      self._device = own[0]
+    else:
+      explicit = c.mesh.explicit
+      shape = {'data': len(own)}
+      self._mesh = mesh.make(shape, explicit=explicit, devices=own)
+
+  @property
+  def apart(self) -> bool:
+    """Returns whether they have devices of their own."""
+    return self._device is not None or self._mesh is not None
+
+  def context(self) -> contextlib.AbstractContextManager:
+    """Returns the context, of the thread that enters it, in which they work."""
+    if self._mesh is not None:
+      return jax.set_mesh(self._mesh)
+    if self._device is not None:
+      return jax.default_device(self._device)
+    return contextlib.nullcontext()
+
+  def publish(self, tree):
+    """Copies arrays of the run to the samplers; the run may free its own."""
+    if not self.apart:
+      return stale.copy(tree)
+    place = self._device
+    return jax.tree.map(lambda x: _put(x, self._mesh, place), tree)
+
+  def collector(self, collect):
+    """Returns what collects there, and brings batches to the run's devices."""
+    if not self.apart:
+      return collect
+    place = None if self._home else jax.devices()[0]
+
+    def run(*args):
+      with self.context():
+        out = collect(*args)
+        return jax.tree.map(lambda x: _put(x, self._home, place), out)
+
+    return run
+
+
+def _put(x, on: Mesh | None, device=None):
+  """Moves an array to a mesh, split as it is; or to a device."""
+  named = isinstance(x, jax.Array) and isinstance(x.sharding, NamedSharding)
+  if on is None:  # explicit axes do not leave their mesh but by the host
+    return jax.device_put(jax.device_get(x) if named else x, device)
+  spec = x.sharding.spec if named else PartitionSpec()
+  return jax.device_put(x, NamedSharding(on, spec))
 
 
 def _shared() -> bool:

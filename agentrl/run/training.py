@@ -13,6 +13,7 @@ from agentrl import loop
 from agentrl.log import no_gradient, progress
 from agentrl.log.sample import TrajectoryLogger
 from agentrl.rollout import tickets
+from agentrl.run import placement
 from agentrl.run.outputs import RunOutputs
 from agentrl.run.stage import stage_state
 from agentrl.run.stage.base import Stage
@@ -117,13 +118,14 @@ def collecting(stage: Stage) -> AbstractContextManager[loop.Sampler]:
   if not stage.collectors:
     return contextlib.nullcontext(stage)
   s = stage.experiment
-  how = s.config.staleness
+  how, where = s.config.staleness, placement.Samplers(s.config)
   return contextlib.closing(
     tickets.Tickets(
       tickets.Book(how.bound, how.order, first=stage.start, end=stage.end),
       stage.task,
-      stage.collectors,
+      [where.collector(x) for x in stage.collectors],
       reads=stage_state.reads(s.config, s.algorithm),
+      publish=where.publish,
     )
   )
 

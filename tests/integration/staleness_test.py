@@ -60,3 +60,18 @@ def test_on_hosts(order, depth, tmp_path):
     same.assert_same_run(
       whole, cut, steps=6, but=(*same.SLOTS, 'eval/engine/'), atol=1e-5
     )
+
+
+def test_on_devices_of_their_own(tmp_path):
+  """Two meshes of four devices: the numbers of one, to the bit."""
+
+  def config(**staleness):
+    c = grpo.get_config('tiny')
+    c.update_from_flattened_dict(SMALL)
+    c.mesh.update(dict(data=2, fsdp=2))
+    return stale(c, tmp_path, bound=1, **staleness)
+
+  whole, apart = str(tmp_path / 'whole'), str(tmp_path / 'apart')
+  runner.run(config(depth=0), whole)
+  runner.run(config(devices=4), apart)
+  same.assert_same_run(whole, apart, steps=6)

@@ -12,7 +12,7 @@ import pytest
 
 from agentrl.rollout import stale, tickets
 from agentrl.rollout.stale import Reads
-from tests import states
+from tests import errors, states
 
 READS = Reads(roles=('policy',), still=('base',))
 TIMINGS = {
@@ -178,3 +178,22 @@ def test_closing_waits_for_what_is_being_collected_and_begins_nothing():
   ahead(fresh(3), 6, s=3, collectors=[collect], upto=1)
   assert begun == ended
   assert len(begun) <= 2
+
+
+def test_a_stall_is_said(caplog):
+  go_on = threading.Event()
+
+  def collect(state, attempts, n):
+    if n == 1:
+      go_on.wait(10)
+    return (n, int(state.step), np.zeros(3)), {}
+
+  book = tickets.Book(1, 'fixed', first=0, end=4)
+  made = tickets.Tickets(book, task, [collect], reads=READS, patience=0.05)
+  state = fresh(1)
+  with contextlib.closing(made):
+    batch, _ = made.collect(state, None, 0)
+    state = learned(state, batch[2])
+    threading.Timer(0.2, go_on.set).start()
+    made.collect(state, None, 1)
+  errors.check(caplog.text, 'step 1 batch 1 version 0 2')

@@ -17,8 +17,8 @@ def depth(c: Config) -> int:
   s = c.staleness
   if s.depth >= 0:
     return min(s.depth, s.bound + 1) if s.bound else 0
-  on_host = registered.kind_of(base.wiring(c)).on_host
-  return int(s.bound > 0 and on_host and not _kept_apart(c))
+  pays = s.devices or registered.kind_of(base.wiring(c)).on_host
+  return int(s.bound > 0 and bool(pays) and not _kept_apart(c))
 
 
 def check(c: Config, spec: registry.MethodSpec) -> None:
@@ -54,6 +54,7 @@ def check(c: Config, spec: registry.MethodSpec) -> None:
       f'staleness.depth={s.depth} collects in threads, and {why}; set'
       ' staleness.depth to 0, which gives the same numbers'
     )
+  _check_devices(c)
   if s.order == 'latest' and not depth(c):
     raise ValueError(
       "staleness.order='latest' is for batches that are collected beside the"
@@ -74,13 +75,42 @@ def stages(plans: Sequence[StagePlan]) -> None:
       )
 
 
+def _check_devices(c: Config) -> None:
+  """Checks the devices that collect batches."""
+  s, shape = c.staleness, mesh.shape_of(c.mesh)
+  if not s.devices:
+    return
+  there, own = len(jax.devices()), math.prod(shape.values())
+  if min(shape.values()) < 0 or own + s.devices > there:
+    raise ValueError(
+      f'staleness.devices={s.devices} leave {there - s.devices} of {there} for'
+      f' mesh, which must name their counts and not more, got {shape}'
+    )
+  if s.devices > 1 and s.depth > 1:
+    raise ValueError(
+      f'staleness.depth={s.depth} would run programs of several threads on the'
+      f' same {s.devices} devices; set staleness.depth to 1'
+    )
+  if s.depth == 0 or (why := _kept_apart(c)):
+    why = 'staleness.depth=0 collects on those of mesh' if not s.depth else why
+    raise ValueError(
+      f'staleness.devices={s.devices} collect in threads, and {why}; set'
+      ' staleness.devices to 0'
+    )
+  for name, n in ('batch', c.rollout.batch), ('slots', c.rollout.slots):
+    if n % s.devices:
+      raise ValueError(
+        f'rollout.{name}={n} must be a multiple of'
+        f' staleness.devices={s.devices}, over which rows are split'
+      )
+
+
 def _kept_apart(c: Config) -> str:
   """Returns why a run cannot collect in threads; '' if it can."""
   if jax.process_count() > 1:
     return f'this run has {jax.process_count()} processes'
-  if math.prod(abs(n) for n in mesh.shape_of(c.mesh).values()) > 1 or any(
-    n < 0 for n in mesh.shape_of(c.mesh).values()
-  ):
+  shape = mesh.shape_of(c.mesh).values()
+  if not c.staleness.devices and any(n != 1 for n in shape):
     return 'this run has a mesh'
   if c.judge:
     return f'judge {c.judge[0]} keeps its answers for one thread'

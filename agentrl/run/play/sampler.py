@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from agentrl.configs import stages as stage_list
 from agentrl.judge.panel import Judgement
-from agentrl.run import weights
+from agentrl.run import placement, weights
 from agentrl.run import workdir as workdir_lib
 from agentrl.run.check import staleness_checks
 from agentrl.run.experiment import Experiment
@@ -98,10 +98,11 @@ def open_beside(
   out: dict[str, list[EnvSampler]] = {}
   for name, of_seeds in built.items():
     s = of_seeds[0]
-    out[name] = [
-      stack.enter_context(open_sampler(s, stop, workdir))
-      for _ in range(staleness_checks.depth(s.config))
-    ]
+    with placement.Samplers(s.config).context():
+      out[name] = [
+        stack.enter_context(open_sampler(s, stop, workdir))
+        for _ in range(staleness_checks.depth(s.config))
+      ]
   stack.callback(closed.append, True)
   return out
 

@@ -30,6 +30,10 @@ def test_a_method_with_a_trust_region_may_be_stale():
     ({'anchor': 'update'}, 'staleness.anchor truncated_is c.post'),
     ({'order': 'latest', 'depth': 0}, 'staleness.order staleness.depth'),
     ({'bound': -1}, 'staleness.bound -1'),
+    ({'devices': 8}, 'staleness.devices=8 mesh'),
+    ({'devices': 3}, 'rollout.batch=64 staleness.devices=3'),
+    ({'devices': 2, 'depth': 2}, 'staleness.depth=2'),
+    ({'devices': 2, 'depth': 0}, 'staleness.devices=2 staleness.depth=0'),
   ],
 )
 def test_a_mistake_is_one_sentence(changes, names):
@@ -59,6 +63,9 @@ def test_threads_are_for_one_device(mesh):
   with errors.raises(ValueError, 'staleness.depth=1 mesh'):
     validate.config(c)
   c.staleness.depth = -1
+  validate.config(c)
+  c.mesh.update({'data': 1, 'fsdp': 2})
+  c.staleness.update(dict(devices=4, depth=1))
   validate.config(c)
 
 
