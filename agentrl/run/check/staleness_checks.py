@@ -112,6 +112,8 @@ def _kept_apart(c: Config) -> str:
   shape = mesh.shape_of(c.mesh).values()
   if not c.staleness.devices and any(n != 1 for n in shape):
     return 'this run has a mesh'
+  if c.host.generator:
+    return f'host.generator={c.host.generator!r} generates for one thread'
   if c.judge:
     return f'judge {c.judge[0]} keeps its answers for one thread'
   if c.service:

@@ -3,12 +3,14 @@
 import pytest
 
 from agentrl.configs import atom_searcher, base, grpo, stages
-from agentrl.run.check import staleness_checks, validate
+from agentrl.run import seed_axis
+from agentrl.run.check import fields, staleness_checks, validate
 from tests import errors
 
 
-def config(arg='tiny', **changes):
+def config(arg='tiny', seed=0, **changes):
   c = grpo.get_config(arg)
+  c.seed = seed
   c.staleness.update(dict(bound=2, anchor='behaviour') | changes)
   return c
 
@@ -84,3 +86,17 @@ def test_stages_are_equally_stale():
   with errors.raises(ValueError, 'stage two bound=2 bound=1'):
     validate.config(base.finish(c))
   assert len(stages.plans(config())) == 2
+
+
+def test_seeds_of_one_program_collect_before_their_updates():
+  two = [validate.config(config(depth=1, seed=s)) for s in (0, 1)]
+  with errors.raises(ValueError, 'staleness.depth=1 0'):
+    seed_axis.check(two)
+  seed_axis.check([validate.config(config(seed=s)) for s in (0, 1)])
+
+
+def test_an_outside_generator_generates_for_one_thread():
+  c = config('tiny,env=countdown', depth=1)
+  c.host.generator = 'http://somewhere:1'
+  with errors.raises(ValueError, 'staleness.depth=1 host.generator'):
+    staleness_checks.check(fields.read(c), base.wiring(c))
