@@ -45,7 +45,7 @@ class Interrupt:
     for signum, handler in self._before.items():
       signal.signal(signum, handler)  # the next one acts at once
     logging.warning(
-      '%s: stopping at the end of this step, with the state saved; once more to'
-      ' stop at once.',
+      '%s: stopping as soon as the state can be saved; once more to stop at'
+      ' once.',
       signal.Signals(number).name,
     )

@@ -176,4 +176,5 @@ def converse(
   evaluation.write(s, out, step, (record, attempts), 1)
   ended = Status(int(record.status[0])).name.lower().replace('_', ' ')
   turns = int(np.sum(record.valid))
-  return f'{ended} after {turns} messages\n{evaluation.to_see(out)}'
+  count = f'{turns} message' + 's' * (turns != 1)
+  return f'{ended} after {count}\n{evaluation.to_see(out)}'
