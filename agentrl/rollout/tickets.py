@@ -69,16 +69,18 @@ class Tickets:
     collectors: Sequence[Collect],
     reads: stale.Reads,
     publish: Callable[[PyTree], PyTree] = stale.copy,
+    halt: Callable[[], None] = lambda: None,
     patience: float = 60.0,
   ):
     """Takes what chooses attempts and what plays them, as of loop.Sampler.
 
     Args:
       publish: copies arrays of the state to where they are played
+      halt: ends what collectors play, once nobody needs it
       patience: seconds after which a wait is said, and again each time
     """
     self._book, self._task, self._reads = book, task, reads
-    self._copy, self._patience = publish, patience
+    self._copy, self._halt, self._patience = publish, halt, patience
     self._lock = threading.Lock()
     self._idle = collections.deque(collectors)
     self._waiting: collections.deque[int] = collections.deque()
@@ -123,6 +125,7 @@ class Tickets:
 
   def close(self) -> None:
     """Begins no other ticket, and returns when none is being collected."""
+    self._halt()
     with self._lock:
       self._closed = True
       for ticket in self._waiting:

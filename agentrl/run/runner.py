@@ -31,7 +31,7 @@ from agentrl.run.check import fields, stage_checks, validate
 from agentrl.run.experiment import Experiment
 from agentrl.run.outputs import RunOutputs
 from agentrl.run.play import jit_env, sampler
-from agentrl.run.play.base import EnvSampler
+from agentrl.run.play.base import Beside, EnvSampler
 from agentrl.run.stage import seed_stages
 from agentrl.run.stage import stages as stages_lib
 from agentrl.run.stage.base import Stage
@@ -158,7 +158,7 @@ def _make_plan(
   names: Sequence[str],
   built: Mapping[str, Sequence[Experiment]],
   players: Mapping[str, EnvSampler],
-  beside: Mapping[str, Sequence[EnvSampler]],
+  beside: Mapping[str, Beside],
 ) -> list[Stage]:
   """Makes the stages of every seed, batched over seeds.
 

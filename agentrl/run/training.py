@@ -126,6 +126,7 @@ def collecting(stage: Stage) -> AbstractContextManager[loop.Sampler]:
       [where.collector(x) for x in stage.collectors],
       reads=stage_state.reads(s.config, s.algorithm),
       publish=where.publish,
+      halt=stage.halt,
     )
   )
 

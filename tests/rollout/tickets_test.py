@@ -197,3 +197,18 @@ def test_a_stall_is_said(caplog):
     threading.Timer(0.2, go_on.set).start()
     made.collect(state, None, 1)
   errors.check(caplog.text, 'step 1 batch 1 version 0 2')
+
+
+def test_closing_ends_what_is_played():
+  halted = threading.Event()
+
+  def collect(state, attempts, n):
+    if n and not halted.wait(10):
+      raise AssertionError('nothing ended it')
+    return (n, 0, np.zeros(3)), {}
+
+  book = tickets.Book(1, 'fixed', first=0, end=4)
+  made = tickets.Tickets(book, task, [collect], reads=READS, halt=halted.set)
+  with contextlib.closing(made):
+    made.collect(fresh(1), None, 0)
+  assert halted.is_set()

@@ -1,7 +1,7 @@
 """Sampler of a run: what every kind of environment is played by."""
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -51,3 +51,13 @@ class EnvSampler(Protocol):
 
   def update_service_params(self, params: dict[str, PyTree]) -> None:
     """Takes the parameters of all roles, before any of the others plays."""
+
+
+class Beside(NamedTuple):
+  """Samplers that collect beside the updates of a stage, each in a thread."""
+
+  samplers: Sequence[EnvSampler] = ()
+  halt: Callable[[], None] = lambda: None  # what they play ends soon
+
+
+ALONE = Beside()  # all is collected before its update

@@ -1,6 +1,7 @@
 """Opens the samplers of a run: of environments inside jit, or on hosts."""
 
 import contextlib
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
@@ -10,7 +11,7 @@ from agentrl.run import placement, weights
 from agentrl.run import workdir as workdir_lib
 from agentrl.run.check import staleness_checks
 from agentrl.run.experiment import Experiment
-from agentrl.run.play.base import EnvSampler
+from agentrl.run.play.base import Beside, EnvSampler
 from agentrl.run.play.host_sampler import HostSampler
 from agentrl.run.play.jit_sampler import JitSampler, JudgedJitSampler
 from agentrl.run.play.services import Services
@@ -83,27 +84,23 @@ def open_beside(
   built: Mapping[str, Sequence[Experiment]],
   stopping: Callable[[], None],
   workdir: str,
-) -> dict[str, list[EnvSampler]]:
-  """Opens the samplers that collect beside the updates, by stage.
-
-  Each plays in a thread of its own. They stop when the stack closes.
-  """
-  closed: list[bool] = []
-
-  def stop() -> None:
-    if closed:
-      raise Stopped('the end of the run')
-    stopping()
-
-  out: dict[str, list[EnvSampler]] = {}
+) -> dict[str, Beside]:
+  """Opens the samplers that collect beside the updates, by stage."""
+  out: dict[str, Beside] = {}
   for name, of_seeds in built.items():
-    s = of_seeds[0]
+    s, halted = of_seeds[0], threading.Event()
+
+    def stop(halted: threading.Event = halted) -> None:
+      if halted.is_set():
+        raise Stopped('the end of its stage')
+      stopping()
+
     with placement.Samplers(s.config).context():
-      out[name] = [
+      samplers = [
         stack.enter_context(open_sampler(s, stop, workdir))
         for _ in range(staleness_checks.depth(s.config))
       ]
-  stack.callback(closed.append, True)
+    out[name] = Beside(samplers, halted.set)
   return out
 
 

@@ -22,6 +22,7 @@ class Stage:
   collect: (state, attempts, step) -> batch, what is measured of it
   collectors: the same by samplers of their own, to collect several batches
     beside the updates; none: each is collected before its update
+  halt: ends what the collectors play
   open: reads what the stage is trained on, before the first step it does
   begin: changes the state before the first step of the stage
   update: learner.update; of all seeds where there are several
@@ -38,6 +39,7 @@ class Stage:
   task: Callable[[TrainState, int], Any]
   collect: Callable[[TrainState, Any, int], tuple[Batch, Metrics]]
   collectors: tuple[Callable, ...] = ()
+  halt: Callable[[], None] = lambda: None
   open: Callable[[int], None] = lambda step: None
   begin: Callable[[TrainState], TrainState] = lambda state: state
   update: Callable = update_lib.update

@@ -21,7 +21,7 @@ from agentrl.run import describe, trajectory_log
 from agentrl.run.experiment import Experiment
 from agentrl.run.play import collect as collect_lib
 from agentrl.run.play import host_env
-from agentrl.run.play.base import EnvSampler
+from agentrl.run.play.base import ALONE, Beside, EnvSampler
 from agentrl.run.seed_axis import SeedAxis
 from agentrl.run.stage import prefixes, sft_stages, stage_state
 from agentrl.run.stage.base import Stage
@@ -38,7 +38,7 @@ def rl_stage(
   end: int,
   playing: EnvSampler,
   *,
-  beside: Sequence[EnvSampler] = (),
+  beside: Beside = ALONE,
   name: str = 'rl',
   carried: frozenset[str] = frozenset(),
   opener: Callable[[bool], prefixes.Prefixes] | None = None,
@@ -96,7 +96,8 @@ def rl_stage(
     algorithm=alg._replace(start=start, sample=pick),
     task=task,
     collect=collect_by(playing),
-    collectors=tuple(map(collect_by, beside)),
+    collectors=tuple(map(collect_by, beside.samplers)),
+    halt=beside.halt,
     open=open_prefixes,
     begin=begin,
   )
@@ -120,7 +121,7 @@ def make_stages(
   names: Sequence[str],
   built: Built,
   workdir: str = '',
-  beside: Mapping[str, Sequence[EnvSampler]] = types.MappingProxyType({}),
+  beside: Mapping[str, Beside] = types.MappingProxyType({}),
 ) -> list[Stage]:
   """Makes the stages of these names, in order on one step counter.
 
@@ -151,7 +152,7 @@ def make_stages(
           start,
           end,
           player,
-          beside=beside.get(plan.name, ()),
+          beside=beside.get(plan.name, ALONE),
           name=plan.name,
           carried=carried,
           opener=given,
