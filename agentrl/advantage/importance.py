@@ -26,7 +26,7 @@ Unit = Annotated[str, OneOf(*UNITS), 'tokens whose ratios are multiplied']
 _factor = registry.register(
   'link',
   needs=('signal:old_logp',),
-  gives=('correction',),
+  gives=('correction', 'age_factor'),
   takes='any',
   leaves='token',
 )

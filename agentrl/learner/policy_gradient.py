@@ -8,6 +8,7 @@ from agentrl.advantage import importance
 from agentrl.learner import teacher
 from agentrl.learner.algorithm import BEHAVIOUR, Algorithm
 from agentrl.loss import ppo
+from agentrl.memory import trajectory_ring
 from agentrl.model import microbatch
 from agentrl.model.pieces import unfolded
 from agentrl.types import Batch, LossInputs, Outputs, Span
@@ -126,10 +127,11 @@ def token_mismatch(out: Outputs, batch: Batch):
 
 
 def written(batch: Batch):
-  """Marks the tokens that the policy sampled in this iteration."""
+  """Marks the tokens that were sampled for this iteration."""
   rows = batch.rows
   mask = rows.sampled & (rows.logp != 0)
-  if 'age' in batch.ids:
-    age = segment.index(batch).trajectories_to_tokens(batch.ids['age'])
-    mask &= age == 0
+  if 'source' in batch.ids:
+    index = segment.index(batch)
+    source = index.trajectories_to_tokens(batch.ids['source'])
+    mask &= source != trajectory_ring.REPLAYED
   return mask

@@ -83,23 +83,25 @@ copy = jax.jit(lambda tree: jax.tree.map(jnp.copy, tree))
 def ages(batch: Batch, step: Array | int) -> Array:
   """Computes the age of each trajectory's oldest sampled token: [B] f32.
 
-  In updates; 0 where nothing was sampled.
+  In updates; -inf where nothing was sampled.
 
   Args:
     step: the policy version that is trained on the batch
   """
   index, rows = segment.index(batch).unit('trajectory'), batch.rows
   age = (step - rows.version).astype(jnp.float32)
-  return jnp.maximum(index.largest_turns(age, rows.sampled)[:, 0], 0)
+  return index.largest_turns(age, rows.sampled)[:, 0]
 
 
 @jax.jit
 def aged(batch: Batch, step: Array | int) -> tuple[Batch, Metrics]:
   """Returns the batch with its ages among the ids, and their metrics."""
-  age, one = ages(batch, step), jnp.ones(())
+  age = ages(batch, step)
+  known, age = jnp.isfinite(age), jnp.maximum(age, 0)
+  count = jnp.sum(known.astype(jnp.float32))
   metrics = {
-    'rollout/age': (jnp.mean(age), one),
-    'rollout/age_max': (jnp.max(age), one),
+    'rollout/age': (jnp.sum(age), count),
+    'rollout/age_max': (jnp.max(age), jnp.ones(())),
   }
   ids = {**batch.ids, 'age': age.astype(jnp.int32)}
   return batch.replace(ids=ids), metrics

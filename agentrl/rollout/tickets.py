@@ -2,7 +2,7 @@
 
 Ticket n is the batch of step n. With staleness S and v updates done, it is
 
-  admitted   as soon as n <= v + S
+  admitted   once n <= v + S, when the batch of step v is asked for
   sampled    by a version u that was published when it began: v <= u
   consumed   by update n, when v = n: in order, and each exactly once
 
@@ -47,6 +47,10 @@ class Book(NamedTuple):
   def admitted(self, version: int) -> int:
     """Returns the first ticket that may not begin at this version."""
     return min(version + self.staleness + 1, self.end)
+
+  def oldest(self, version: int) -> int:
+    """Returns the oldest version that a ticket may still be sampled by."""
+    return version - (self.staleness if self.order == 'fixed' else 0)
 
   def version(self, ticket: int, newest: int) -> int:
     """Returns the version that samples a ticket which begins now."""
@@ -130,16 +134,15 @@ class Tickets:
       self._closed = True
       for ticket in self._waiting:
         del self._results[ticket]
-    for future in self._results.values():
-      future.exception()
+    while futures.wait(self._results.values(), timeout=self._patience).not_done:
+      logging.warning('waiting for the end of batches %s', [*self._running])
 
   def _publish(self, state: TrainState, step: int) -> None:
     """Copies what rollouts see, since the update donates the state."""
     ages = range(len(state.past) + 1) if not self._seen else [0]
     seen = {step - age: self._copied(stale.at(state, age)) for age in ages}
     with self._lock:
-      kept = self._seen | seen
-      oldest = step - self._book.staleness
+      kept, oldest = self._seen | seen, self._book.oldest(step)
       self._seen = {v: x for v, x in kept.items() if v >= oldest}
 
   def _copied(self, state: TrainState) -> TrainState:
@@ -170,20 +173,29 @@ class Tickets:
     with self._lock:
       while self._waiting and self._idle and not self._closed:
         ticket, collect = self._waiting.popleft(), self._idle.popleft()
-        newest = max(self._seen)
-        version = self._book.version(ticket, newest)
-        state = self._seen[version]
-        self._running[ticket] = version, time.monotonic()
-        threads.start(functools.partial(self._run, ticket, collect, state))
+        result = self._results[ticket]
+        try:
+          version = self._book.version(ticket, max(self._seen))
+          run = functools.partial(
+            self._run, ticket, result, collect, self._seen[version]
+          )
+          self._running[ticket] = version, time.monotonic()
+          threads.start(run)
+        except Exception as error:  # such as a thread that there is no room for
+          self._running.pop(ticket, None)
+          self._idle.append(collect)
+          result.set_exception(error)
 
-  def _run(self, ticket: int, collect: Collect, state: TrainState) -> None:
-    future = self._results[ticket]
+  def _run(
+    self, ticket: int, result: Future, collect: Collect, state: TrainState
+  ) -> None:
+    """Collects a ticket; whatever it raises is raised where it is needed."""
     try:
-      result = collect(state, self._task(state, ticket), ticket)
-    except BaseException as error:  # the learner's, when it waits for it
-      future.set_exception(error)
+      made = collect(state, self._task(state, ticket), ticket)
+    except BaseException as error:
+      result.set_exception(error)
     else:
-      future.set_result(result)
+      result.set_result(made)
     with self._lock:
       del self._running[ticket]
       self._idle.append(collect)

@@ -27,7 +27,12 @@ from agentrl.run import (
   weights,
 )
 from agentrl.run import workdir as workdir_lib
-from agentrl.run.check import fields, stage_checks, validate
+from agentrl.run.check import (
+  fields,
+  stage_checks,
+  staleness_checks,
+  validate,
+)
 from agentrl.run.experiment import Experiment
 from agentrl.run.outputs import RunOutputs
 from agentrl.run.play import jit_env, sampler
@@ -95,7 +100,8 @@ def open_run(
     interrupt = stack.enter_context(Interrupt())
     stack.enter_context(placement.on_mesh(configs[0]))
     players = sampler.open_samplers(stack, built, interrupt, workdirs[0])
-    beside = sampler.open_beside(stack, built, interrupt, workdirs[0])
+    trained = {x.name: built[x.name] for x in plans if x.kind == 'rl'}
+    beside = sampler.open_beside(stack, trained, interrupt, workdirs[0])
     names = stages or tuple(s.config.stages)
     plan = _make_plan(
       axis, experiments, workdirs, names, built, players, beside
@@ -206,6 +212,8 @@ def checked(
     workdir_lib.same_config(each, w)
   validate.log(c)
   plans = stage_list.plans(c, stages)
+  if len(configs) > 1:
+    staleness_checks.together([x.config for x in plans])
   if stages and c.stage:
     raise ValueError(
       f'this config has stages of its own, c.stages={tuple(c.stages)};'

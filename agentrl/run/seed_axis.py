@@ -18,7 +18,6 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from agentrl import mesh as mesh_lib
 from agentrl.configs.config import Config
 from agentrl.run import workdir as workdir_lib
-from agentrl.run.check import staleness_checks
 from agentrl.types import TrainState
 
 SPEC = PartitionSpec('seed')
@@ -136,11 +135,6 @@ def check(configs: Sequence[Config]) -> None:
         f'mesh.{axis}={size} splits a run over devices, which runs'
         f' that go together have one each of; set mesh.{axis} to 1'
       )
-  if depth := staleness_checks.depth(first):
-    raise ValueError(
-      f'staleness.depth={depth} collects in threads, and runs that go together'
-      ' collect before their updates; set staleness.depth to 0'
-    )
   for c in others:
     for name, one, other in workdir_lib.differences(first, c):
       if name not in FREE or (name == 'init' and not (one and other)):

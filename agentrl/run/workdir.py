@@ -25,6 +25,8 @@ ARGUMENTS = {
   'env.verifier': 'verifier=',
   'reward': 'reward=',
 }
+# Fields that say where and beside what a run is computed, not what it computes.
+PLACED = ('mesh.', 'staleness.depth', 'staleness.devices', 'log.wandb')
 _WRONG_JSON = (ValueError, TypeError, AttributeError, KeyError)
 
 
@@ -52,7 +54,7 @@ def same_config(c: Config | ConfigDict, workdir: str) -> None:
     logging.warning('%s; going on with the config given', error)
     return
   for name, old, new in differences(there, c):
-    if name.startswith(('mesh.', 'log.wandb')):
+    if name.startswith(PLACED):
       logging.info('Going on with %s=%s, %s before', name, new, old)
       continue
     raise ValueError(

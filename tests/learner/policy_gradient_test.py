@@ -89,16 +89,16 @@ def test_only_outputs_that_some_term_reads_are_needed():
 
 def test_replayed_and_quoted_tokens_are_not_fresh():
   batch = batches.lay(batches.story(3), 'history').batch
-  age = np.arange(len(batch.outcome), dtype=np.int32) % 2
+  source = np.arange(len(batch.outcome), dtype=np.int32) % 2
   batch = jax.tree.map(
-    jnp.asarray, batch.replace(ids={**batch.ids, 'age': age})
+    jnp.asarray, batch.replace(ids={**batch.ids, 'source': source})
   )
   rows = batch.rows
   batch = batch.replace(rows=rows.replace(logp=jnp.full(rows.logp.shape, -1.0)))
   fresh = np.asarray(policy_gradient.written(batch))
   traj = np.asarray(rows.traj)
   np.testing.assert_array_equal(
-    fresh, np.asarray(rows.sampled) & (age[np.maximum(traj, 0)] == 0)
+    fresh, np.asarray(rows.sampled) & (source[np.maximum(traj, 0)] == 0)
   )
   assert fresh.any()
 

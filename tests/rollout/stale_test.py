@@ -84,4 +84,6 @@ def test_ages_are_of_the_oldest_sampled_token():
   aged, metrics = stale.aged(batch, 9)
   np.testing.assert_array_equal(aged.ids['age'], expected)
   assert metrics['rollout/age_max'][0] == max(expected)
-  np.testing.assert_allclose(metrics['rollout/age'][0], np.mean(expected))
+  total, count = metrics['rollout/age']
+  assert total == sum(expected)
+  assert count == len(set(rows.traj[rows.sampled].tolist()))

@@ -12,6 +12,7 @@ import pytest
 
 from agentrl.rollout import stale, tickets
 from agentrl.rollout.stale import Reads
+from agentrl.runtime import threads
 from tests import errors, states
 
 READS = Reads(roles=('policy',), still=('base',))
@@ -212,3 +213,20 @@ def test_closing_ends_what_is_played():
   with contextlib.closing(made):
     made.collect(fresh(1), None, 0)
   assert halted.is_set()
+
+
+@pytest.mark.parametrize('call', [1, 2, 3])
+def test_a_thread_that_does_not_start_is_an_error_of_its_step(
+  call, monkeypatch
+):
+  start, count = threads.start, [0]
+
+  def refuses(run):
+    count[0] += 1
+    if count[0] == call:
+      raise RuntimeError('no room for a thread')
+    return start(run)
+
+  monkeypatch.setattr(threads, 'start', refuses)
+  with pytest.raises(RuntimeError, match='no room'):
+    ahead(fresh(1), 6, s=1, collectors=[collector()])

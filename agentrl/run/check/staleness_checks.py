@@ -29,6 +29,12 @@ def check(c: Config, spec: registry.MethodSpec) -> None:
   """
   s = c.staleness
   if not s.bound:
+    if s.order == 'latest' or s.depth > 0 or s.devices:
+      raise ValueError(
+        'staleness.bound must be >= 1 for batches that are collected beside the'
+        f' updates, got 0 with order={s.order!r}, depth={s.depth} and'
+        f' devices={s.devices}'
+      )
     return
   for name in spec.loss:
     if registry.get('loss', name).unbounded:
@@ -42,6 +48,12 @@ def check(c: Config, spec: registry.MethodSpec) -> None:
       f'staleness.bound={s.bound} needs staleness.anchor, the policy that the'
       " loss's ratio is to: 'behaviour', or 'update' with a link such as"
       ' truncated_is in c.post'
+    )
+  if s.anchor == 'behaviour' and 'age_factor' in registry.provided(spec):
+    raise ValueError(
+      "staleness.anchor='behaviour' corrects for the age of tokens in the ratio"
+      ' of the loss, and a link such as truncated_is would do it again; leave the'
+      " link out, or set staleness.anchor to 'update'"
     )
   if s.anchor == 'update' and 'correction' not in registry.provided(spec):
     raise ValueError(
@@ -75,6 +87,16 @@ def stages(plans: Sequence[StagePlan]) -> None:
       )
 
 
+def together(configs: Sequence[Config]) -> None:
+  """Raises ValueError where runs that go together collect in threads."""
+  for c in configs:
+    if n := depth(c):
+      raise ValueError(
+        f'staleness.depth={n} collects in threads, and runs that go together'
+        ' collect before their updates; set staleness.depth to 0'
+      )
+
+
 def _check_devices(c: Config) -> None:
   """Checks the devices that collect batches."""
   s, shape = c.staleness, mesh.shape_of(c.mesh)
@@ -83,8 +105,9 @@ def _check_devices(c: Config) -> None:
   there, own = len(jax.devices()), math.prod(shape.values())
   if min(shape.values()) < 0 or own + s.devices > there:
     raise ValueError(
-      f'staleness.devices={s.devices} leave {there - s.devices} of {there} for'
-      f' mesh, which must name their counts and not more, got {shape}'
+      f'staleness.devices={s.devices} leave {max(0, there - s.devices)} of'
+      f' {there} for mesh, which must name their counts and not more, got'
+      f' {shape}'
     )
   if s.devices > 1 and s.depth > 1:
     raise ValueError(

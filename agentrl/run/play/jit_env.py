@@ -152,7 +152,8 @@ def for_evaluation(c: Any, levels: str | None, limit: int | None) -> Config:
   """Returns the config of a run with other levels and another turn limit."""
   # Nothing is trained: the row counts only have to divide.
   rows = dict.fromkeys(('micro_batch', 'sft.batch'), c.rollout.batch)
-  changes: dict[str, Any] = {**rows}
+  newest = {f'staleness.{x}': 0 for x in ('bound', 'depth', 'devices')}
+  changes: dict[str, Any] = {**rows, **newest, 'staleness.order': 'fixed'}
   if limit:
     changes['rollout.max_turns'] = limit
   if levels:

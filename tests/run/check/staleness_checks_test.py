@@ -3,7 +3,6 @@
 import pytest
 
 from agentrl.configs import atom_searcher, base, grpo, stages
-from agentrl.run import seed_axis
 from agentrl.run.check import fields, staleness_checks, validate
 from tests import errors
 
@@ -32,6 +31,8 @@ def test_a_method_with_a_trust_region_may_be_stale():
     ({'anchor': 'update'}, 'staleness.anchor truncated_is c.post'),
     ({'order': 'latest', 'depth': 0}, 'staleness.order staleness.depth'),
     ({'bound': -1}, 'staleness.bound -1'),
+    ({'bound': 0, 'depth': 1}, 'staleness.bound depth=1'),
+    ({'bound': 0, 'order': 'latest'}, "staleness.bound order='latest'"),
     ({'devices': 8}, 'staleness.devices=8 mesh'),
     ({'devices': 3}, 'rollout.batch=64 staleness.devices=3'),
     ({'devices': 2, 'depth': 2}, 'staleness.depth=2'),
@@ -43,9 +44,14 @@ def test_a_mistake_is_one_sentence(changes, names):
     validate.config(config(**changes))
 
 
-def test_a_correction_anchors_at_the_update():
+def test_age_is_corrected_for_once():
   c = config(anchor='update')
   c.post = ('truncated_is',)
+  validate.config(base.finish(c))
+  c.staleness.anchor = 'behaviour'
+  with errors.raises(ValueError, 'staleness.anchor behaviour truncated_is'):
+    validate.config(c)
+  c.post, c.hp.post = ('geometric_mask',), {}
   validate.config(base.finish(c))
 
 
@@ -91,8 +97,8 @@ def test_stages_are_equally_stale():
 def test_seeds_of_one_program_collect_before_their_updates():
   two = [validate.config(config(depth=1, seed=s)) for s in (0, 1)]
   with errors.raises(ValueError, 'staleness.depth=1 0'):
-    seed_axis.check(two)
-  seed_axis.check([validate.config(config(seed=s)) for s in (0, 1)])
+    staleness_checks.together(two)
+  staleness_checks.together([validate.config(config(seed=1))])
 
 
 def test_an_outside_generator_generates_for_one_thread():
