@@ -52,8 +52,8 @@ def check(c: Config, spec: registry.MethodSpec) -> None:
   if s.anchor == 'behaviour' and 'age_factor' in registry.provided(spec):
     raise ValueError(
       "staleness.anchor='behaviour' corrects for the age of tokens in the ratio"
-      ' of the loss, and a link such as truncated_is would do it again; leave the'
-      " link out, or set staleness.anchor to 'update'"
+      ' of the loss, and a link such as truncated_is would do it again; leave'
+      " the link out, or set staleness.anchor to 'update'"
     )
   if s.anchor == 'update' and 'correction' not in registry.provided(spec):
     raise ValueError(
