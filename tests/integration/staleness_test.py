@@ -40,9 +40,7 @@ def test_inside_jit(depth, tmp_path):
   assert ages == [0, 1, 2, 2, 2, 2]
 
 
-@pytest.mark.parametrize(
-  ('order', 'depth'), [('fixed', 1), ('fixed', 2), ('latest', 2)]
-)
+@pytest.mark.parametrize(('order', 'depth'), [('fixed', 2), ('latest', 2)])
 def test_on_hosts(order, depth, tmp_path):
   def config(**staleness):
     c = small_configs.countdown(checkpoint__every=2)
