@@ -71,6 +71,7 @@ class Tickets:
     book: Book,
     task: Callable[[TrainState, int], Any],
     collectors: Sequence[Collect],
+    *,
     reads: stale.Reads,
     publish: Callable[[PyTree], PyTree] = stale.copy,
     halt: Callable[[], None] = lambda: None,

@@ -55,6 +55,7 @@ class Stage:
   start: int = 0
   end: int = STEPS
   algorithm: None = None
+  collectors: tuple = ()
   update = staticmethod(update)
 
   def open(self, step):

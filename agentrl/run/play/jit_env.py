@@ -1,5 +1,6 @@
 """Jit environments of a config: tasks, tokens and sizes."""
 
+import dataclasses
 import os
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from agentrl.configs import base, envs
 from agentrl.configs.config import Config, to_dict
+from agentrl.configs.sections import StalenessConfig
 from agentrl.dataset import jit_tasks
 from agentrl.env.jit import base as jit_env_base
 from agentrl.env.jit import (
@@ -152,8 +154,9 @@ def for_evaluation(c: Any, levels: str | None, limit: int | None) -> Config:
   """Returns the config of a run with other levels and another turn limit."""
   # Nothing is trained: the row counts only have to divide.
   rows = dict.fromkeys(('micro_batch', 'sft.batch'), c.rollout.batch)
-  newest = {f'staleness.{x}': 0 for x in ('bound', 'depth', 'devices')}
-  changes: dict[str, Any] = {**rows, **newest, 'staleness.order': 'fixed'}
+  newest = dataclasses.asdict(StalenessConfig())  # whose policy is played
+  changes: dict[str, Any] = {f'staleness.{k}': x for k, x in newest.items()}
+  changes |= rows
   if limit:
     changes['rollout.max_turns'] = limit
   if levels:
