@@ -53,6 +53,19 @@ def flag(name: str, default: Any, of: Domain, meaning: str) -> flags.FlagHolder:
   return flags.DEFINE_string(name, default, f'{meaning}.')
 
 
+def counts(size: Any) -> Callable[[], dict[str, int]]:
+  """Defines a flag for each whole number of a NamedTuple of sizes.
+
+  Returns: what reads them, by name, once flags are parsed
+  """
+  held = {
+    name: flags.DEFINE_integer(name, value, f'Size.{name}', lower_bound=1)
+    for name, value in size._asdict().items()
+    if isinstance(value, int)
+  }
+  return lambda: {name: flag.value for name, flag in held.items()}
+
+
 class _ConfigParser(flags.ArgumentParser):
   """Parser of --config, whose fields are flags as well."""
 

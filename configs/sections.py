@@ -165,7 +165,8 @@ class StalenessConfig:
   ] = -1
   devices: Annotated[
     Count0,
-    'devices that collect batches, behind those of mesh; 0: those of mesh',
+    'devices that only collect batches, next after the mesh; 0: none, the mesh'
+    ' collects',
   ] = 0
   anchor: Annotated[
     str,

@@ -10,17 +10,13 @@ from agentrl import cli
 from agentrl.lab.bench.sizes import AdvantageBenchSize
 
 _METHODS = flags.DEFINE_list('methods', [], 'Methods to time; default: all.')
-_SIZE = {
-  name: flags.DEFINE_integer(name, value, f'Size.{name}', lower_bound=1)
-  for name, value in AdvantageBenchSize()._asdict().items()
-}
+_COUNTS = cli.counts(AdvantageBenchSize())
 
 
 def main() -> None:
   from agentrl.lab.bench import advantage_cost  # imports jax
 
-  size = {name: flag.value for name, flag in _SIZE.items()}
-  advantage_cost.run(_METHODS.value, AdvantageBenchSize(**size))
+  advantage_cost.run(_METHODS.value, AdvantageBenchSize(**_COUNTS()))
 
 
 if __name__ == '__main__':

@@ -9,11 +9,7 @@ from agentrl import cli
 from agentrl.lab.bench.sizes import SlowEnvBenchSize
 
 _SIZE = SlowEnvBenchSize()
-_COUNTS = {
-  name: flags.DEFINE_integer(name, value, f'Size.{name}', lower_bound=1)
-  for name, value in _SIZE._asdict().items()
-  if isinstance(value, int)
-}
+_COUNTS = cli.counts(_SIZE)
 _MEDIAN = flags.DEFINE_float('median', _SIZE.median, 'Median call, seconds.')
 _LONG = flags.DEFINE_float('long', _SIZE.long, '98% quantile, seconds.')
 
@@ -21,9 +17,8 @@ _LONG = flags.DEFINE_float('long', _SIZE.long, '98% quantile, seconds.')
 def main() -> None:
   from agentrl.lab.bench import slow_envs  # imports jax
 
-  counts = {name: flag.value for name, flag in _COUNTS.items()}
   slow_envs.run(
-    SlowEnvBenchSize(median=_MEDIAN.value, long=_LONG.value, **counts)
+    SlowEnvBenchSize(median=_MEDIAN.value, long=_LONG.value, **_COUNTS())
   )
 
 

@@ -124,7 +124,7 @@ def old_outputs_needed(alg: Algorithm) -> list[str]:
     alg.spec.values('minibatch', alg.spec.minibatch),
   )
   several = plan.get('epochs', 1) * plan.get('n', 1) > 1
-  anchored = several and alg.anchor != BEHAVIOUR
+  recomputed = several and alg.anchor != BEHAVIOUR
 
   def needed(name: str, *slots: str) -> bool:
     return any(
@@ -137,7 +137,7 @@ def old_outputs_needed(alg: Algorithm) -> list[str]:
   late = [
     name
     for name in OLD
-    if needed(name, 'loss') and (anchored or name != 'old_logp')
+    if needed(name, 'loss') and (recomputed or name != 'old_logp')
   ]
   return [*early, *(name for name in late if name not in early)]
 

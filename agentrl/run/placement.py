@@ -104,60 +104,54 @@ class Samplers:
   """
 
   def __init__(self, c):
-    self._home = jax.sharding.get_mesh() if mesh.active() else None
-    self._device, self._mesh = None, None
+    home = jax.sharding.get_mesh() if mesh.active() else None
+    self._home: Mesh | jax.Device = home or jax.devices()[0]
+    self._own: Mesh | jax.Device | None = None
     if not c.staleness.devices:
       return
-    first = self._home.size if self._home else 1
+    first = home.size if home else 1
     own = jax.devices()[first : first + c.staleness.devices]
-    if self._home is None and len(own) == 1:
-      self._device = own[0]
-    else:
-      explicit = c.mesh.explicit
-      shape = {'data': len(own)}
-      self._mesh = mesh.make(shape, explicit=explicit, devices=own)
-
-  @property
-  def apart(self) -> bool:
-    """Returns whether they have devices of their own."""
-    return self._device is not None or self._mesh is not None
+    self._own = own[0]
+    if home or len(own) > 1:
+      self._own = mesh.make(
+        {'data': len(own)}, explicit=c.mesh.explicit, devices=own
+      )
 
   def context(self) -> contextlib.AbstractContextManager:
     """Returns the context, of the thread that enters it, in which they work."""
-    if self._mesh is not None:
-      return jax.set_mesh(self._mesh)
-    if self._device is not None:
-      return jax.default_device(self._device)
-    return contextlib.nullcontext()
+    if self._own is None:
+      return contextlib.nullcontext()
+    if isinstance(self._own, Mesh):
+      return jax.set_mesh(self._own)
+    return jax.default_device(self._own)
 
   def publish(self, tree):
     """Copies arrays of the run to the samplers; the run may free its own."""
-    if not self.apart:
-      return stale.copy(tree)
-    place = self._device
-    return jax.tree.map(lambda x: _put(x, self._mesh, place), tree)
+    return stale.copy(tree) if self._own is None else _moved(tree, self._own)
 
   def collector(self, collect):
     """Returns what collects there, and brings batches to the run's devices."""
-    if not self.apart:
+    if self._own is None:
       return collect
-    place = None if self._home else jax.devices()[0]
 
     def run(*args):
       with self.context():
-        out = collect(*args)
-        return jax.tree.map(lambda x: _put(x, self._home, place), out)
+        return _moved(collect(*args), self._home)
 
     return run
 
 
-def _put(x, on: Mesh | None, device=None):
-  """Moves an array to a mesh, split as it is; or to a device."""
-  named = isinstance(x, jax.Array) and isinstance(x.sharding, NamedSharding)
-  if on is None:  # explicit axes do not leave their mesh but by the host
-    return jax.device_put(jax.device_get(x) if named else x, device)
-  spec = x.sharding.spec if named else PartitionSpec()
-  return jax.device_put(x, NamedSharding(on, spec))
+def _moved(tree, place: Mesh | jax.Device):
+  """Moves arrays to a mesh, split as they are; or whole to a device."""
+
+  def move(x):
+    named = isinstance(x, jax.Array) and isinstance(x.sharding, NamedSharding)
+    if not isinstance(place, Mesh):  # explicit axes leave a mesh by the host
+      return jax.device_put(jax.device_get(x) if named else x, place)
+    spec = x.sharding.spec if named else PartitionSpec()
+    return jax.device_put(x, NamedSharding(place, spec))
+
+  return jax.tree.map(move, tree)
 
 
 def _shared() -> bool:

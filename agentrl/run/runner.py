@@ -133,11 +133,7 @@ def open_run(
       outputs.log, outputs.flush, every=s.config.log.every
     )
 
-    def stopping() -> None:
-      distributed.allgather_objects(
-        lambda: [check() for check in (interrupt, *locks)]
-      )
-
+    stopping = _in_every_process(interrupt, *locks)
     steps = training.train_stages(
       plan,
       state,
@@ -155,6 +151,15 @@ def open_run(
     outputs.close()
     for check in locks:
       check()
+
+
+def _in_every_process(*checks: Callable[[], None]) -> Callable[[], None]:
+  """Returns what raises in all processes where a check raises in one."""
+
+  def check_all() -> None:
+    distributed.allgather_objects(lambda: [check() for check in checks])
+
+  return check_all
 
 
 def _make_plan(

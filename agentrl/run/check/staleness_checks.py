@@ -114,8 +114,7 @@ def _check_devices(c: Config) -> None:
       f'staleness.depth={s.depth} would run programs of several threads on the'
       f' same {s.devices} devices; set staleness.depth to 1'
     )
-  if s.depth == 0 or (why := _kept_apart(c)):
-    why = 'staleness.depth=0 collects on those of mesh' if not s.depth else why
+  if why := _kept_apart(c) if s.depth else 'staleness.depth=0 has none':
     raise ValueError(
       f'staleness.devices={s.devices} collect in threads, and {why}; set'
       ' staleness.devices to 0'

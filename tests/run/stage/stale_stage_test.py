@@ -5,7 +5,7 @@ import jax
 import numpy as np
 
 from agentrl import loop
-from agentrl.configs import grpo
+from agentrl.configs import relax_async
 from agentrl.learner import update as update_lib
 from agentrl.rollout.keys import Stream, step_key
 from agentrl.run import build
@@ -17,11 +17,10 @@ from tests.run import small_configs
 
 def test_a_stale_batch_is_sampled_by_the_policy_before(tmp_path):
   """Its tokens, keys and ages; what the state holds; what a stage forgets."""
-  c = grpo.get_config('tiny')
+  c = relax_async.get_config('tiny')
   c.update_from_flattened_dict(small_configs.SMALL)
   c.update(dict(data=str(tmp_path), steps=4))
   c.loss = (*c.loss, 'entropy')
-  c.staleness.update(dict(bound=1, anchor='behaviour'))
   s = build.experiment(c)
   playing = jit_sampler.JitSampler(s)
   stage = stages_lib.rl_stage(s, 3, 7, playing)
