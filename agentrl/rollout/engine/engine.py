@@ -24,9 +24,19 @@ from agentrl.rollout.engine import programs
 from agentrl.rollout.engine.programs import DecodeInputs
 from agentrl.rollout.engine.scheduler import Request, Scheduler
 
-# Tokens prefilled, reused from a slot, decoded, decoded past the end of a
-# message; sequences that lost their slot; rounds.
-COUNTS = 'prefilled', 'prefix_hits', 'decoded', 'discarded', 'evicted', 'rounds'
+# Tokens prefilled, and of them those that earlier parameters had prefilled or
+# decoded; reused from a slot, decoded, decoded past the end of a message;
+# sequences that lost their slot; rounds; parameters replaced while in use.
+COUNTS = (
+  'prefilled',
+  'prefilled_again',
+  'prefix_hits',
+  'decoded',
+  'discarded',
+  'evicted',
+  'rounds',
+  'swaps',
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,6 +97,14 @@ class Completion(NamedTuple):
   version: list[int]  # of the policy that wrote the token
 
 
+class Swap(NamedTuple):
+  """Parameters that sequences under way go on with."""
+
+  params: Any
+  version: int | tuple[int, ...]
+  drain: bool  # messages under way are finished before
+
+
 class GenerationFault(NamedTuple):
   """A message that a generator could not make; it costs its trajectory."""
 
@@ -131,6 +149,7 @@ class Engine:
     self._cache: Any = None
     self._written: Any = None  # by a round that was dispatched
     self._versions: tuple[int, ...] = (0,)
+    self._swap: Swap | None = None  # that is due
     self.counts = dict.fromkeys(COUNTS, 0)
 
   @property
@@ -141,23 +160,38 @@ class Engine:
   def update_weights(self, params, version: int | tuple[int, ...]) -> None:
     """Sets the parameters used from the next round on.
 
-    Sequences under way keep their KV cache; new ones share no prefix that older
-    parameters have computed.
+    Sequences under way keep their KV cache (`swap_weights` computes it again);
+    new ones share no prefix that older parameters have computed.
 
     Args:
       params: of the model; or a tuple of several adapters on one base, between
         which `SamplingParams.adapter` chooses
       version: of the policy; of each adapter
     """
-    self._versions = version if isinstance(version, tuple) else (version,)
-    if params is self._given:
-      return
-    self._given = params
+    self._swap = None
     with _ORDER:
-      self._params = self._run.prepare(params)
-      if self._cache is None:
-        self._cache = self._run.empty()
-    self._scheduler.renew()
+      if self._install(params, version):
+        self._scheduler.renew()
+
+  def swap_weights(
+    self, params, version: int | tuple[int, ...], *, drain: bool
+  ) -> None:
+    """Sets the parameters that sequences under way go on with, too.
+
+    What they have read and written is prefilled again, so that token t of a
+    message has the log-prob that the parameters of its own version give it
+    after all that stands before it. It is drawn by fold_in(key, t) as ever.
+
+    The next round begins with them, or the last of several that are due.
+
+    Args:
+      params, version: as in `update_weights`
+      drain: rounds go on for the messages that have a token, and no other
+        begins, until they are finished. Rounds of both versions by turns would
+        not be fewer: a round is of one, and costs the same for any number of
+        slots.
+    """
+    self._swap = Swap(params, version, drain)
 
   def submit(
     self, sequence: int, context: Sequence[int], how: SamplingParams
@@ -187,10 +221,12 @@ class Engine:
     if self._params is None:
       raise ValueError('the engine has no parameters yet; update_weights')
     with _ORDER:
-      self._assign_slots()
-      # Decoding waits for most sequences: it costs the same for any number.
-      while self._prefill_once() and self._prefill_lags():
+      self._take_swap()
+      if self._swap is None:
         self._assign_slots()
+        # Decoding waits for most sequences: it costs the same for any number.
+        while self._prefill_once() and self._prefill_lags():
+          self._assign_slots()
       self._decode()
 
   def collect(self) -> list[Completion]:
@@ -210,6 +246,26 @@ class Engine:
     """Counts since the last call."""
     counts, self.counts = self.counts, dict.fromkeys(COUNTS, 0)
     return counts
+
+  def _install(self, params, version: int | tuple[int, ...]) -> bool:
+    """Takes parameters; False if they are those that it has."""
+    self._versions = version if isinstance(version, tuple) else (version,)
+    if params is self._given:
+      return False
+    self._given, self._params = params, self._run.prepare(params)
+    if self._cache is None:
+      self._cache = self._run.empty()
+    return True
+
+  def _take_swap(self) -> None:
+    """Takes parameters that are due, unless messages are to be finished."""
+    swap = self._swap
+    if swap is None or (swap.drain and self._decoding()):
+      return
+    self._swap = None
+    if self._install(swap.params, swap.version):
+      self._scheduler.drop()
+      self.counts['swaps'] += 1
 
   def _assign_slots(self) -> None:
     """Assigns free slots to waiting sequences."""
@@ -257,24 +313,36 @@ class Engine:
       start[:] = lengths
     for lane, request in enumerate(prefilling):
       at = request.held if wide else lane
-      new = scheduler.read(request, width)
-      slot[at], start[at] = request.held, lengths[request.held]
+      new, have = scheduler.read(request, width), lengths[request.held]
+      slot[at], start[at] = request.held, have
       tokens[at, : len(new)] = new
       adapter[at] = request.adapter
       self.counts['prefilled'] += len(new)
+      again = min(request.dropped, have + len(new)) - have
+      self.counts['prefilled_again'] += max(again, 0)
     slot = slot.astype(np.int32)
     self._cache = self._run.read(
       self._params, self._cache, slot, tokens, start, adapter
     )
 
-  def _decode(self) -> None:
-    """Decodes a burst of tokens for all sequences that are prefilled."""
+  def _decoding(
+    self,
+  ) -> list[tuple[Request, tuple[SamplingParams, Completion]]]:
+    """Returns the requests that are prefilled.
+
+    While a swap is due, only what has a token of its message already.
+    """
     scheduler = self._scheduler
-    decoding = [
+    return [
       (request, self._requests[sequence])
       for sequence, request in scheduler.scheduled().items()
       if not scheduler.pending(request)
+      if self._swap is None or request.spoken
     ]
+
+  def _decode(self) -> None:
+    """Decodes a burst of tokens for all sequences that are prefilled."""
+    scheduler, decoding = self._scheduler, self._decoding()
     if not decoding:
       return
     n = self._sizes.slots
@@ -293,7 +361,7 @@ class Engine:
     for request, (how, _) in decoding:
       i = request.held
       w.live[i], w.last[i] = True, request.want[-1]
-      w.length[i], w.budget[i] = len(request.want) - request.begun, how.budget
+      w.length[i], w.budget[i] = request.spoken, how.budget
       w.key[i], w.temperature[i] = how.key, how.temperature
       w.top_k[i], w.top_p[i] = how.top_k, how.top_p
       w.adapter[i] = how.adapter

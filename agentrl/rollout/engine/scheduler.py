@@ -3,9 +3,10 @@
 A sequence is a conversation that requests one message after another. Its
 context is compared with the tokens cached in slots, and only the difference is
 prefilled: one rule covers the new tokens of a turn, the prompt shared by a
-group, the past shared by a fork, and rebuilding an evicted sequence. When all
-slots are taken, sequences that wait for their environment are evicted. Host
-side only: engine.py copies between slots.
+group, the past shared by a fork, and rebuilding a sequence that was evicted or
+whose parameters were replaced. When all slots are taken, sequences that wait
+for their environment are evicted. Host side only: engine.py copies between
+slots.
 """
 
 import dataclasses
@@ -32,12 +33,18 @@ class Request:
   adapter: int = 0  # of the base model; 0 where there is one
   slot: int | None = None
   busy: bool = True  # it has a message to write
+  dropped: int = 0  # first tokens that a swap of parameters dropped from a slot
 
   @property
   def held(self) -> int:
     """The slot of a scheduled request."""
     assert self.slot is not None
     return self.slot
+
+  @property
+  def spoken(self) -> int:
+    """Tokens of its message so far."""
+    return len(self.want) - self.begun
 
 
 class SlotAssignment(NamedTuple):
@@ -86,6 +93,22 @@ class Scheduler:
     """Stops sharing cached prefixes, after new parameters."""
     self._epoch += 1
 
+  def drop(self) -> None:
+    """Empties all slots, so that everything is prefilled by new parameters.
+
+    Sequences with a message to write queue again, before those that wait
+    already, with the tokens that they have of it.
+    """
+    self.renew()
+    held = [slot.sequence for slot in self._slots if slot.sequence is not None]
+    for sequence in held:
+      request = self._requests[sequence]
+      cached = len(self._slots[request.held].tokens)
+      request.dropped, request.slot = max(request.dropped, cached), None
+    busy = [sequence for sequence in held if self._requests[sequence].busy]
+    self._queue = busy + self._queue
+    self._slots = [Slot() for _ in self._slots]
+
   def submit(
     self, sequence: int, context: Sequence[int], adapter: int = 0
   ) -> None:
@@ -101,6 +124,9 @@ class Scheduler:
       )
     slot = before.slot if before else None
     request = Request(list(context), len(context), adapter, slot)
+    if before and before.dropped:
+      kept = common(before.want, request.want)
+      request.dropped = min(before.dropped, kept)
     self._requests[sequence] = request
     if slot is None:
       self._queue.append(sequence)
@@ -157,7 +183,7 @@ class Scheduler:
     """Ends the sequence's message after `size` tokens."""
     del request.want[request.begun + size :]
     del self._slots[request.held].tokens[len(request.want) - 1 :]
-    request.busy = False
+    request.busy, request.dropped = False, 0
 
   def _donor(self, request: Request) -> tuple[int | None, int]:
     """Finds the slot with the longest shared prefix, and its length."""

@@ -11,12 +11,20 @@ class Cache:
   """What would stand on a device: (token, epoch of who read it), per slot."""
 
   def __init__(self, scheduler: Scheduler, slots: int):
-    self.scheduler, self.epoch = scheduler, 0
+    self.scheduler, self.epoch, self.oldest = scheduler, 0, 0
     self.held = [[] for _ in range(slots)]
 
   def renew(self):
     self.scheduler.renew()
     self.epoch += 1
+
+  def drop(self):
+    queued = self.scheduler.scheduled()
+    self.scheduler.drop()
+    self.epoch += 1
+    self.oldest = self.epoch  # whatever is older may not be read any more
+    assert not self.scheduler.scheduled()
+    assert self.scheduler._queue[: len(queued)] == list(queued)
 
   def assign_slots(self) -> list[SlotAssignment]:
     before = {name: x.slot for name, x in self.scheduler.scheduled().items()}
@@ -57,6 +65,8 @@ class Cache:
       held = self.held[request.slot][:have]
       assert [token for token, _ in held] == request.want[:have]
       assert all(adapter == request.adapter for _, (_, adapter) in held)
+      assert all(epoch >= self.oldest for _, (epoch, _) in held)
+      assert request.dropped <= len(request.want)
 
 
 @pytest.mark.parametrize('seed', range(30))
@@ -79,6 +89,8 @@ def test_a_slot_holds_what_its_sequence_wants(seed):
       scheduler.submit(name, context, adapter=int(rng.integers(adapters)))
     if rng.random() < 0.2:
       cache.renew()
+    elif rng.random() < 0.2:
+      cache.drop()
     cache.assign_slots()
     cache.check()
     for name, request in scheduler.scheduled().items():
