@@ -106,6 +106,15 @@ def walk(words, nodes, shift: float = 0.0):
   ]
 
 
+def swapped(turns):
+  """The same by version 3, which 4 and 5 follow within the last message."""
+  n = len(turns[-1]['said']['tokens'])
+  each = [3] * (n - 3) + [4, 5, 5]
+  turns = [{**x, 'version': 3} for x in turns]
+  turns[-1]['said'] = {**turns[-1]['said'], 'version': each}
+  return turns
+
+
 def group(step: int, shift: float = 0.0, *, branched: bool = True):
   """Members 1 and 2 repeat turns of member 0 if branched; 3 is alone."""
   a, b = ([0, 1], [0]) if branched else ([10, 11], [20])
@@ -129,5 +138,6 @@ def write(folder) -> None:
   for t in group(9, 0.3, branched=False):
     w.write(t)
   held = walk(('left', 'down', 'down'), (0, 1, 2), 0.3)
+  held = swapped(held)
   w.write(trajectory(9, 0, held, task=21, phase='eval'))
   w.close()

@@ -96,6 +96,20 @@ def test_a_turn_tells_what_judges_said(page):
   )
 
 
+def test_a_message_tells_its_versions(page):
+  page.js("location.hash = '#one/9'")
+  page.wait("document.querySelectorAll('.turn').length === 3")
+  assert '3–5' in page.js("document.querySelector('.facts').innerText")
+  shown = page.js(
+    "[...document.querySelectorAll('.turn')].map(x => x.innerText)"
+  )
+  assert ['version 3–5' in x for x in shown] == [False, False, True]
+  assert 'version 3' in shown[0]
+  page.click('#turn-2 .said button', 'down')
+  told = page.wait("document.querySelector('#turn-2 .token').innerText")
+  assert 'version 5' in told
+
+
 def test_follow_a_branch(page):
   page.js("location.hash = '#one/1'")
   page.click('#tree')

@@ -264,6 +264,8 @@ function token(turn, j, scale, tell) {
 function tokenFacts(turn, j) {
   const each = Object.entries(turn.token).map(([k, x]) => [k, x[j]]);
   const own = { id: turn.said.tokens[j], ...Object.fromEntries(each) };
+  const version = turn.said.version?.[j];
+  if (version !== undefined) own.version = version;
   const span = turn.said.span?.[j];
   if (span !== undefined) own.span = SPANS[span] ?? span;
   return own;
@@ -380,11 +382,18 @@ function filters(query, found) {
 function facts(t) {
   const told = ['step', 'phase', 'task', 'group', 'member', 'outcome',
     'reward'];
-  const version = t.turns.length ? t.turns[0].version : 'none';
   return el('div', { class: 'facts' }, chip(t),
     told.map((k) => el('span', {}, `${k} `,
       el('b', {}, WORD.includes(k) ? t[k] : number(t[k])))),
-    el('span', {}, 'policy version ', el('b', {}, String(version))));
+    el('span', {}, 'policy version ', el('b', {}, versions(t.turns))));
+}
+
+// Of the tokens of messages: '3', or '3–5' where weights changed meanwhile.
+function versions(turns) {
+  const all = new Set(turns.flatMap((x) => x.said.version ?? x.version));
+  if (!all.size) return 'none';
+  const [first, last] = [Math.min(...all), Math.max(...all)];
+  return first === last ? String(first) : `${first}–${last}`;
 }
 
 function broken(t) {
@@ -452,7 +461,8 @@ function turnView(turn, scale, chosen) {
     el('h2', {}, `Turn ${turn.k}`),
     el('div', {}, el('p', { class: 'who' }, 'environment'),
       text('read', turn.read.text)),
-    el('div', {}, el('p', { class: 'who' }, turn.said.who),
+    el('div', {}, el('p', { class: 'who' },
+      `${turn.said.who}, version ${versions([turn])}`),
       message(turn, scale), pairs(reward), pairs(terms),
       (turn.judged || []).map(judgement),
       turn.scored ? null : note('Not scored: its credit is not used.')));
