@@ -11,12 +11,16 @@ pi_old, the policy before the update: the clip is around pi_old, and w corrects
 for age. Advantages are GRPO's.
 
 Departures: a batch is trained on in its order, so that age is bounded by
-construction and none is dropped (docs/STALENESS.md); weights change between
-batches, not within an episode. w is truncated at 2, where the paper caps it
-without a number.
+construction and none is dropped (docs/STALENESS.md). Weights change between
+batches, so that a run repeats to the bit; the second command interrupts
+messages for them, as the paper does. w is truncated at 2, where the paper caps
+it without a number.
 
   python -m experiments.train --config=configs/areal.py:env=countdown \
     --workdir=runs/areal --config.staleness.depth=5
+  python -m experiments.train --config=configs/areal.py:env=countdown \
+    --workdir=runs/areal_swap --config.staleness.depth=5 \
+    --config.staleness.order=latest --config.staleness.swap=token
 """
 
 from agentrl.configs import base

@@ -157,6 +157,14 @@ class StalenessConfig:
     "policy version that samples a batch: 'fixed': as old as the bound allows,"
     " the same numbers for any timing; 'latest': the newest when it begins",
   ] = 'fixed'
+  swap: Annotated[
+    str,
+    OneOf('batch', 'turn', 'token'),
+    "where a batch takes a newer policy version: 'batch': it keeps the one it"
+    " began with; 'turn': at its next messages; 'token': within messages, whose"
+    " tokens stay; 'turn' and 'token' need order='latest' and a host"
+    ' environment',
+  ] = 'batch'
   depth: Annotated[
     int,
     Whole(-1),

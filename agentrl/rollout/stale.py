@@ -94,6 +94,22 @@ def ages(batch: Batch, step: Array | int) -> Array:
 
 
 @jax.jit
+def spans(batch: Batch) -> Metrics:
+  """Measures how many versions apart the tokens of a trajectory are.
+
+  'rollout/version_span': newest − oldest version of its sampled tokens
+  """
+  index, rows = segment.index(batch).unit('trajectory'), batch.rows
+  version = rows.version.astype(jnp.float32)
+  newest = index.largest_turns(version, rows.sampled)[:, 0]
+  oldest = -index.largest_turns(-version, rows.sampled)[:, 0]
+  known = jnp.isfinite(newest)
+  span = jnp.where(known, newest - oldest, 0.0)
+  count = jnp.sum(known.astype(jnp.float32))
+  return {'rollout/version_span': (jnp.sum(span), count)}
+
+
+@jax.jit
 def aged(batch: Batch, step: Array | int) -> tuple[Batch, Metrics]:
   """Returns the batch with its ages among the ids, and their metrics."""
   age = ages(batch, step)

@@ -13,7 +13,8 @@ preferred for being short.
 In the order 'fixed' ticket n is sampled by version max(first, n − S), which is
 the oldest that it may be: batches are the same bits for any timing and any
 number of threads, and as `stale.oldest` gives them without threads. In the
-order 'latest' it is the newest that there is when the ticket begins.
+order 'latest' it is the newest that there is when the ticket begins. Collectors
+that follow may go on with newer ones, which only makes their tokens younger.
 """
 
 import collections
@@ -25,6 +26,7 @@ from concurrent import futures
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from absl import logging
 
@@ -32,8 +34,9 @@ from agentrl.rollout import stale
 from agentrl.runtime import threads
 from agentrl.types import Batch, Metrics, PyTree, TrainState
 
-# (state, attempts, step) -> batch, what is measured of it
-Collect = Callable[[TrainState, Any, int], tuple[Batch, Metrics]]
+# (state, attempts, step) -> batch, what is measured of it; those that follow
+# take `newest`, which returns a state, by name
+Collect = Callable[..., tuple[Batch, Metrics]]
 
 
 class Book(NamedTuple):
@@ -75,6 +78,7 @@ class Tickets:
     reads: stale.Reads,
     publish: Callable[[PyTree], PyTree] = stale.copy,
     halt: Callable[[], None] = lambda: None,
+    follow: bool = False,
     patience: float = 60.0,
   ):
     """Takes what chooses attempts and what plays them, as of loop.Sampler.
@@ -82,11 +86,15 @@ class Tickets:
     Args:
       publish: copies arrays of the state to where they are played
       halt: ends what collectors play, once nobody needs it
+      follow: collectors are given `newest`, to go on with newer versions
       patience: seconds after which a wait is said, and again each time
     """
     self._book, self._task, self._reads = book, task, reads
     self._copy, self._halt, self._patience = publish, halt, patience
     self._lock = threading.Lock()
+    if follow:
+      each = [functools.partial(x, newest=self.newest) for x in collectors]
+      collectors = each
     self._idle = collections.deque(collectors)
     self._waiting: collections.deque[int] = collections.deque()
     self._results: dict[int, Future] = {}
@@ -113,6 +121,17 @@ class Tickets:
     del self._results[step]
     waited = jnp.float32(time.monotonic() - began)
     return batch, metrics | {'time/wait_seconds': (waited, jnp.ones(()))}
+
+  def newest(self) -> TrainState | None:
+    """Returns the newest state that was published; None while it is computed.
+
+    For collectors, in any thread: none waits for an update.
+    """
+    with self._lock:
+      state = self._seen[max(self._seen)]
+    read = jax.tree.leaves((state.step, state.params))
+    done = all(x.is_ready() for x in read)
+    return state if done else None
 
   def _stall(self, step: int, waited: float) -> str:
     """Says which tickets the learner waits for, and since when."""

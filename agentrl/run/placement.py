@@ -134,9 +134,9 @@ class Samplers:
     if self._own is None:
       return collect
 
-    def run(*args):
+    def run(*args, **more):
       with self.context():
-        return _moved(collect(*args), self._home)
+        return _moved(collect(*args, **more), self._home)
 
     return run
 

@@ -127,6 +127,7 @@ def collecting(stage: Stage) -> AbstractContextManager[loop.Sampler]:
       reads=stage_state.reads(s.config, s.algorithm),
       publish=where.publish,
       halt=stage.halt,
+      follow=how.swap != 'batch',
     )
   )
 

@@ -1,8 +1,17 @@
 """Runs whose batches are collected beside the updates, cut and not."""
 
+import collections
+import dataclasses
+import time
+from typing import ClassVar
+
+import numpy as np
 import pytest
 
 from agentrl.configs import grpo
+from agentrl.env import task_sampling
+from agentrl.env.base import HostTask, Step
+from agentrl.log import trajectories
 from agentrl.run import runner
 from tests.integration import same
 from tests.integration.cut import after_row
@@ -73,3 +82,88 @@ def test_on_devices_of_their_own(tmp_path):
   runner.run(config(depth=0), whole)
   runner.run(config(devices=4), apart)
   same.assert_same_run(whole, apart, steps=6)
+
+
+@dataclasses.dataclass(frozen=True)
+class Pauses:
+  """Three questions, each answered after a log-normal while."""
+
+  seconds: float = 0.1
+  columns: ClassVar[tuple[str, ...]] = ()
+  system: ClassVar[str] = ''
+  worker: ClassVar[str] = 'thread'
+
+  def name(self):
+    return task_sampling.name('pauses', self)
+
+  def tasks(self, split, count, seed):
+    for n in range(count):
+      number = n + 1000 * (split == 'test')
+      yield HostTask({'number': number}, (), f'{number:016x}')
+
+  def env(self):
+    return Pausing(self)
+
+
+class Pausing:
+  def __init__(self, family):
+    self.family, self.turn = family, 0
+
+  def reset(self, task, seed):
+    self.rng, self.turn = np.random.default_rng(seed), 0
+    return f'{task["number"]}?'
+
+  def step(self, message):
+    self.turn += 1
+    time.sleep(self.family.seconds * np.exp(self.rng.normal()))
+    score = min(1.0, len(set(message)) / 8)
+    done = self.turn == 3
+    return Step('and?', reward=score, done=done, score=score * done)
+
+  def close(self):
+    pass
+
+
+def following(tmp_path, **staleness):
+  """A config of twelve steps whose batches take newer versions."""
+  c = grpo.get_config(f'tiny,env={__name__}:Pauses')
+  how = dict(bound=2, depth=2, order='latest')
+  c = stale(small_configs.two_layers(c, tmp_path), tmp_path, **how, **staleness)
+  c.env.update(dict(train=8, test=4))
+  c.steps, c.rollout.slots, c.log.groups = 12, 4, -1
+  return c
+
+
+@pytest.mark.parametrize(
+  ('swap', 'devices'), [('turn', 0), ('token', 0), ('token', 1)]
+)
+def test_weights_change_within_batches(swap, devices, tmp_path):
+  """A run in threads: trajectories of several versions, and none too old."""
+  c = following(tmp_path, swap=swap, devices=devices)
+  runner.run(c, str(tmp_path / 'run'))
+  rows = [r for r in same.rows(tmp_path / 'run') if r['phase'] == 'rl']
+  assert len(rows) == 12
+  for row in rows:
+    assert np.isfinite(row['loss/total'])
+    assert not row['rollout/unscored']
+    assert abs(row['ppo/ratio'] - 1) < 0.1
+    assert row['rollout/age'] <= row['rollout/age_max'] <= 2
+  spans = {row['step']: row['rollout/version_span'] for row in rows}
+  assert sum(row['rollout/engine/swaps'] for row in rows) > 0
+  assert sum(row['rollout/engine/prefilled_again'] for row in rows) > 0
+  assert any(spans.values())
+  logged = collections.defaultdict(list)
+  for x in trajectories.Log(tmp_path / 'run'):
+    if x['phase'] == 'rl':
+      of = [
+        np.atleast_1d(t['said'].get('version', t['version']))
+        for t in x['turns']
+      ]
+      logged[x['step']].append(np.concatenate(of))
+      if swap == 'turn':
+        assert all(len(versions) == 1 for versions in of)
+  assert sorted(logged) == sorted(spans) == list(range(1, 13))
+  for step, versions in logged.items():
+    ages = [step - 1 - x for x in versions]
+    assert all(0 <= x.min() <= x.max() <= 2 for x in ages)
+    assert np.mean([np.ptp(x) for x in ages]) == pytest.approx(spans[step])

@@ -87,3 +87,9 @@ def test_ages_are_of_the_oldest_sampled_token():
   total, count = metrics['rollout/age']
   assert total == sum(expected)
   assert count == len(set(rows.traj[rows.sampled].tolist()))
+  newest = [
+    max((version[rows.sampled & (rows.traj == b)] - 9).tolist(), default=0)
+    for b in range(len(batch.outcome))
+  ]
+  span = stale.spans(batch)['rollout/version_span']
+  assert span == (sum(expected) + sum(newest), count)

@@ -73,11 +73,13 @@ def synchronous(state, end, first=0):
   return batches, state
 
 
-def ahead(state, end, *, s, order='fixed', collectors, first=0, upto=None):
+def ahead(
+  state, end, *, s, order='fixed', collectors, first=0, upto=None, **how
+):
   """The same with tickets; ends after step `upto`."""
   batches = []
   book = tickets.Book(s, order, first=0, end=end)
-  made = tickets.Tickets(book, task, collectors, reads=READS)
+  made = tickets.Tickets(book, task, collectors, reads=READS, **how)
   with contextlib.closing(made):
     for n in range(first, upto or end):
       batch, metrics = made.collect(state, made.task(state, n), n)
@@ -144,6 +146,68 @@ def test_the_latest_version_samples_what_begins_late():
   of = [collector() for _ in range(4)]
   at_once, _ = ahead(fresh(3), 12, s=3, collectors=of)
   assert sum(n - version for n, version, _ in at_once) >= sum(ages)
+
+
+@pytest.mark.parametrize('s', [1, 3])
+def test_who_follows_never_goes_back_nor_ahead_of_its_batch(s):
+  """Tokens are by the versions that there are meanwhile: younger, not older."""
+  rng, seen = np.random.default_rng(5), {}
+
+  def collect(state, attempts, n, newest):
+    seen[n] = [int(state.step)]
+    for pause in rng.exponential(0.002, 4):
+      time.sleep(pause)
+      if (now := newest()) is not None:
+        np.testing.assert_array_equal(now.params['base'], np.ones(3))
+        seen[n].append(int(now.step))
+    return (n, seen[n][-1], np.full(3, 0.1 * n)), {}
+
+  ahead(
+    fresh(s, 'latest'),
+    60,
+    s=s,
+    order='latest',
+    collectors=[collect] * (s + 1),
+    follow=True,
+  )
+  assert sorted(seen) == list(range(60))
+  for n, versions in seen.items():
+    assert versions == sorted(versions)
+    assert n - s <= versions[0] <= versions[-1] <= n
+  assert any(x[0] < x[-1] for x in seen.values())
+
+
+def test_a_state_that_is_not_computed_yet_is_not_waited_for():
+  class Pending:
+    ready = False
+
+    def is_ready(self):
+      return self.ready
+
+  def publish(tree):
+    return jax.tree.map(lambda x: Pending(), tree)
+
+  asked = []
+
+  def collect(state, attempts, n, newest):
+    asked.append(newest())
+    Pending.ready = True
+    asked.append(newest())
+    return (n, 0, np.zeros(3)), {}
+
+  book = tickets.Book(1, 'latest', first=0, end=1)
+  made = tickets.Tickets(
+    book,
+    lambda state, n: None,
+    [collect],
+    reads=READS,
+    publish=publish,
+    follow=True,
+  )
+  with contextlib.closing(made):
+    made.collect(fresh(1, 'latest'), None, 0)
+  assert asked[0] is None
+  assert isinstance(asked[1].step, Pending)
 
 
 def test_several_batches_are_collected_at_a_time():

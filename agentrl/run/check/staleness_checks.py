@@ -29,11 +29,11 @@ def check(c: Config, spec: registry.MethodSpec) -> None:
   """
   s = c.staleness
   if not s.bound:
-    if s.order == 'latest' or s.depth > 0 or s.devices:
+    if s.order == 'latest' or s.depth > 0 or s.devices or s.swap != 'batch':
       raise ValueError(
         'staleness.bound must be >= 1 for batches that are collected beside the'
-        f' updates, got 0 with order={s.order!r}, depth={s.depth} and'
-        f' devices={s.devices}'
+        f' updates, got 0 with order={s.order!r}, swap={s.swap!r},'
+        f' depth={s.depth} and devices={s.devices}'
       )
     return
   for name in spec.loss:
@@ -67,6 +67,7 @@ def check(c: Config, spec: registry.MethodSpec) -> None:
       ' staleness.depth to 0, which gives the same numbers'
     )
   _check_devices(c)
+  _check_swap(c, spec)
   if s.order == 'latest' and not depth(c):
     raise ValueError(
       "staleness.order='latest' is for batches that are collected beside the"
@@ -95,6 +96,25 @@ def together(configs: Sequence[Config]) -> None:
         f'staleness.depth={n} collects in threads, and runs that go together'
         ' collect before their updates; set staleness.depth to 0'
       )
+
+
+def _check_swap(c: Config, spec: registry.MethodSpec) -> None:
+  """Checks that policies may change within a batch."""
+  s = c.staleness
+  if s.swap == 'batch':
+    return
+  if s.order != 'latest':
+    raise ValueError(
+      f"staleness.swap must be 'batch' with staleness.order={s.order!r}, which"
+      f' names the version of each batch, got {s.swap!r}; set order to'
+      " 'latest'"
+    )
+  if not registered.kind_of(spec).on_host:
+    raise ValueError(
+      "staleness.swap must be 'batch' for environments inside jit, which play a"
+      f' batch in one program, got {s.swap!r}; set it, or take a host'
+      ' environment'
+    )
 
 
 def _check_devices(c: Config) -> None:

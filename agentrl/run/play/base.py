@@ -12,6 +12,9 @@ from agentrl.types import Attempts, Batch, Metrics, PyTree
 # Messages of a trajectory, each its tokens.
 Script = list[list[int]]
 
+# () -> the newest policy that there is, and its version
+Newest = Callable[[], tuple[PyTree, int]]
+
 
 class EnvSampler(Protocol):
   """Plays the environment of a run for stages and evaluations."""
@@ -20,9 +23,20 @@ class EnvSampler(Protocol):
     """Plays without rewards, for an evaluation."""
 
   def collect(
-    self, policy: PyTree, attempts: Attempts, key, step
+    self,
+    policy: PyTree,
+    attempts: Attempts,
+    key,
+    step,
+    *,
+    newest: Newest | None = None,
   ) -> tuple[Batch, Metrics]:
-    """Returns the batch of an iteration, with rewards, and its metrics."""
+    """Returns the batch of an iteration, with rewards, and its metrics.
+
+    Args:
+      newest: policies that what is being played goes on with, as
+        `staleness.swap` says; None: one policy samples the batch
+    """
 
   def demos(
     self, index: np.ndarray, scripts: Sequence[Script] | None = None

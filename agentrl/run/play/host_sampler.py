@@ -26,7 +26,7 @@ from agentrl.run import placement
 from agentrl.run.experiment import Experiment
 from agentrl.run.play import collect as collect_lib
 from agentrl.run.play import host_env, judges, played, remote_engine
-from agentrl.run.play.base import Script
+from agentrl.run.play.base import Newest, Script
 from agentrl.run.play.judges import Judges
 from agentrl.run.play.services import Services
 from agentrl.runtime import distributed
@@ -177,16 +177,29 @@ class HostSampler:
     return self._services.serve(self._s.world.family)
 
   def collect(
-    self, policy, attempts: Attempts, key, version
+    self,
+    policy,
+    attempts: Attempts,
+    key,
+    version,
+    *,
+    newest: Newest | None = None,
   ) -> tuple[Batch, Metrics]:
     """Rollouts and rewards; metrics count what went wrong, too."""
     version = int(version)
 
+    def between() -> None:
+      self._stopping()
+      if newest is not None:
+        self._swap_weights(*newest())
+
     def sample(attempts, key):
       attempts = jax.device_get(attempts)
-      self._update_weights(policy, version)
+      # A collect component may sample more than once.
+      now = newest() if newest else (policy, version)
+      self._update_weights(*now)
       ended, verdicts = self._sessions(
-        self._engine, attempts, key, self._stopping, judged=True
+        self._engine, attempts, key, between, judged=True
       )
       record = self._judges.filled(self._record(ended), verdicts)
       clean = self._purified(record, key)
@@ -253,6 +266,14 @@ class HostSampler:
       self._policy = policy, placement.to_local_mesh(policy)
     with placement.local_mesh():
       self._engine.update_weights(self._policy[1], version)
+
+  def _swap_weights(self, policy, version: int) -> None:
+    """Takes a newer policy for what is being played."""
+    if policy is self._policy[0]:
+      return
+    self._policy = policy, placement.to_local_mesh(policy)
+    drain = self._s.config.staleness.swap == 'turn'
+    self._engine.swap_weights(self._policy[1], version, drain=drain)
 
   def verdicts(self, key: str) -> list[Judgement]:
     """Returns what judges said of a trajectory; [] of one long past."""

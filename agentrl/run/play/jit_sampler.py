@@ -14,7 +14,7 @@ from agentrl.run import placement
 from agentrl.run.experiment import Experiment
 from agentrl.run.play import collect as collect_lib
 from agentrl.run.play import demonstrations, judges
-from agentrl.run.play.base import Script
+from agentrl.run.play.base import Newest, Script
 from agentrl.run.play.judges import Judges
 from agentrl.run.play.services import Services
 from agentrl.runtime import distributed
@@ -35,8 +35,15 @@ class JitSampler:
     return self._play(policy, placement.replicated(attempts), key)
 
   def collect(
-    self, policy, attempts: Attempts, key, step
+    self,
+    policy,
+    attempts: Attempts,
+    key,
+    step,
+    *,
+    newest: Newest | None = None,
   ) -> tuple[Batch, Metrics]:
+    del newest  # a batch is one program
     batch = self._collect(policy, placement.replicated(attempts), key, step)
     return batch, loop.observe(batch)
 
@@ -107,8 +114,16 @@ class JudgedJitSampler(JitSampler):
     self._services.close()
 
   def collect(
-    self, policy, attempts: Attempts, key, step
+    self,
+    policy,
+    attempts: Attempts,
+    key,
+    step,
+    *,
+    newest: Newest | None = None,
   ) -> tuple[Batch, Metrics]:
+    del newest  # a batch is one program
+
     def sample(attempts, key):
       attempts = placement.replicated(attempts)
       record = jax.device_get(self._sample(policy, attempts, key))

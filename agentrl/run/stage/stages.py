@@ -1,5 +1,6 @@
 """Builds the stages of a run and its evaluation hooks."""
 
+import functools
 import types
 from collections.abc import Callable, Mapping, Sequence
 
@@ -21,12 +22,12 @@ from agentrl.run import describe, trajectory_log
 from agentrl.run.experiment import Experiment
 from agentrl.run.play import collect as collect_lib
 from agentrl.run.play import host_env
-from agentrl.run.play.base import ALONE, Beside, EnvSampler
+from agentrl.run.play.base import ALONE, Beside, EnvSampler, Newest
 from agentrl.run.seed_axis import SeedAxis
 from agentrl.run.stage import prefixes, sft_stages, stage_state
 from agentrl.run.stage.base import Stage
 from agentrl.run.stage.sources import Built
-from agentrl.types import Attempts, TrainState
+from agentrl.types import Attempts, PyTree, TrainState
 
 # Of every task set at the ends of stages, beside `eval/...` of the stage's own.
 FORGETTING = ('success', 'ci_low', 'ci_high', 'solved', 'episodes')
@@ -71,16 +72,22 @@ def rl_stage(
     return attempts
 
   def collect_by(player: EnvSampler):
-    def collect(state: TrainState, attempts: Attempts, step: int):
+    def collect(state: TrainState, attempts: Attempts, step: int, newest=None):
       old = stale.oldest(state)
       player.update_service_params(old.params)
       key = step_key(old.key, Stream.ROLLOUT, step)
       policy = algorithm_lib.full_params(alg.context, old.params)
       version = old.step if c.staleness.bound else jnp.int32(step)
-      batch, seen = player.collect(policy, attempts, key, version)
+      play = player.collect
+      if newest is not None:
+        given = follow(alg, newest, state, (policy, int(version)))
+        play = functools.partial(play, newest=given)
+      batch, seen = play(policy, attempts, key, version)
       if c.staleness.bound:
         batch, ages = stale.aged(batch, step)
         seen |= ages
+      if newest is not None:
+        seen |= stale.spans(batch)
       own = loop.observe_components(batch, measures) if measures else {}
       return batch, seen | own
 
@@ -101,6 +108,31 @@ def rl_stage(
     open=open_prefixes,
     begin=begin,
   )
+
+
+def follow(
+  alg: algorithm_lib.Algorithm,
+  newest: Callable[[], TrainState | None],
+  last: TrainState,
+  given: tuple[PyTree, int],
+) -> Newest:
+  """Returns what gives the policy of the newest state, made once of each.
+
+  Args:
+    newest: -> a published state, None while it is computed
+    last: the state until there is another
+    given: its policy and version
+  """
+
+  def policy() -> tuple[PyTree, int]:
+    nonlocal last, given
+    state = newest()
+    if state is not None and state is not last:
+      full = algorithm_lib.full_params(alg.context, state.params)
+      last, given = state, (full, int(state.step))
+    return given
+
+  return policy
 
 
 def choose_tasks(s: Experiment, state: TrainState, at: int) -> Attempts:

@@ -33,6 +33,13 @@ def test_a_method_with_a_trust_region_may_be_stale():
     ({'bound': -1}, 'staleness.bound -1'),
     ({'bound': 0, 'depth': 1}, 'staleness.bound depth=1'),
     ({'bound': 0, 'order': 'latest'}, "staleness.bound order='latest'"),
+    ({'bound': 0, 'swap': 'turn'}, "staleness.bound swap='turn'"),
+    ({'swap': 'token'}, 'staleness.swap staleness.order latest token'),
+    (
+      {'swap': 'turn', 'order': 'latest', 'depth': 1},
+      'staleness.swap jit turn',
+    ),
+    ({'swap': 'message'}, 'staleness.swap batch turn token message'),
     ({'devices': 8}, 'staleness.devices=8 mesh'),
     ({'devices': 3}, 'rollout.batch=64 staleness.devices=3'),
     ({'devices': 2, 'depth': 2}, 'staleness.depth=2'),
@@ -42,6 +49,17 @@ def test_a_method_with_a_trust_region_may_be_stale():
 def test_a_mistake_is_one_sentence(changes, names):
   with errors.raises(ValueError, names):
     validate.config(config(**changes))
+
+
+def test_weights_change_within_batches_that_threads_collect_on_hosts():
+  c = config('tiny,env=countdown', order='latest', swap='token')
+  validate.config(c)
+  c.staleness.depth = 0
+  with errors.raises(ValueError, 'staleness.order staleness.depth'):
+    validate.config(c)
+  c.staleness.depth, c.host.generator = -1, 'http://somewhere:1'
+  with errors.raises(ValueError, 'staleness.order staleness.depth'):
+    staleness_checks.check(fields.read(c), base.wiring(c))
 
 
 def test_age_is_corrected_for_once():

@@ -6,6 +6,7 @@ import numpy as np
 
 from agentrl import loop
 from agentrl.configs import relax_async
+from agentrl.learner import algorithm
 from agentrl.learner import update as update_lib
 from agentrl.rollout.keys import Stream, step_key
 from agentrl.run import build
@@ -48,3 +49,29 @@ def test_a_stale_batch_is_sampled_by_the_policy_before(tmp_path):
   chex.assert_trees_all_equal(
     newer.past[0].params['policy'], newer.params['policy']
   )
+
+
+def test_a_policy_is_made_once_of_each_newer_state(tmp_path):
+  """What a sampler compares between rounds is the same until there is more."""
+  c = relax_async.get_config('tiny')
+  c.update_from_flattened_dict(small_configs.SMALL)
+  c.data = str(tmp_path)
+  alg = build.experiment(c).algorithm
+  begun = update_lib.init(alg, jax.random.key(0))
+  newer = begun.replace(step=begun.step + 4)
+  given = object(), 0
+  there = []
+  newest = stages_lib.follow(alg, lambda: there[-1], begun, given)
+  for state in (begun, None):  # nothing new, or not computed yet
+    there.append(state)
+    assert newest() is given
+  there.append(newer)
+  policy, version = newest()
+  assert version == 4
+  chex.assert_trees_all_equal(
+    policy, algorithm.full_params(alg.context, newer.params)
+  )
+  there.append(None)
+  assert newest()[0] is policy
+  there.append(newer)
+  assert newest()[0] is policy
