@@ -174,8 +174,17 @@ class StalenessConfig:
   devices: Annotated[
     Count0,
     'devices that only collect batches, next after the mesh; 0: none, the mesh'
-    ' collects',
+    ' collects; of each job, if jobs collect',
   ] = 0
+  jobs: Annotated[
+    bool,
+    Flag(),
+    'batches are collected by jobs of their own (experiments.sampler), any'
+    ' number, that come and go',
+  ] = False
+  address: Annotated[
+    String, 'address of this machine at which the jobs reach the learner'
+  ] = '127.0.0.1'
   anchor: Annotated[
     str,
     OneOf('', 'behaviour', 'update'),

@@ -111,7 +111,11 @@ class Tickets:
     self, state: TrainState, attempts: None, step: int
   ) -> tuple[Batch, Metrics]:
     """Publishes the state, issues what it admits, and waits for its ticket."""
-    self._publish(state, step)
+    self.publish(state, step)
+    return self.take(step)
+
+  def take(self, step: int) -> tuple[Batch, Metrics]:
+    """Issues what the published state admits, and waits for its ticket."""
     self._issue(step)
     began = time.monotonic()
     result = self._results[step]
@@ -157,7 +161,7 @@ class Tickets:
     while futures.wait(self._results.values(), timeout=self._patience).not_done:
       logging.warning('waiting for the end of batches %s', [*self._running])
 
-  def _publish(self, state: TrainState, step: int) -> None:
+  def publish(self, state: TrainState, step: int) -> None:
     """Copies what rollouts see, since the update donates the state."""
     ages = range(len(state.past) + 1) if not self._seen else [0]
     seen = {step - age: self._copied(stale.at(state, age)) for age in ages}
@@ -211,7 +215,10 @@ class Tickets:
   ) -> None:
     """Collects a ticket; whatever it raises is raised where it is needed."""
     try:
-      made = collect(state, self._task(state, ticket), ticket)
+      began = time.monotonic()
+      batch, metrics = collect(state, self._task(state, ticket), ticket)
+      took = jnp.float32(time.monotonic() - began), jnp.ones(())
+      made = batch, {'time/collect_seconds': took} | metrics
     except BaseException as error:
       result.set_exception(error)
     else:

@@ -4,10 +4,12 @@ from agentrl import optimizer, registry
 from agentrl.configs import base
 from agentrl.configs.config import Config, to_dict, trained
 from agentrl.learner import update
+from agentrl.learner.algorithm import POLICY, Algorithm
 from agentrl.loss import nll
 from agentrl.model import policy, shared_base, value
 from agentrl.model.pieces import MicroBatch
 from agentrl.nn import attention_kernels, lora, transformer
+from agentrl.rollout import stale
 from agentrl.run.check import fields as fields_lib
 from agentrl.schedule import Schedule
 from agentrl.signal.base import Context
@@ -94,4 +96,19 @@ def warm(c: Config, alg: update.Algorithm) -> update.Algorithm:
     spec=registry.MethodSpec(loss=(nll.nll.__name__,), gives=('role:policy',)),
     context=alg.context._replace(rules=rules),
     seed=c.seed,
+  )
+
+
+def reads(c: Config, alg: Algorithm) -> stale.Reads:
+  """Returns what the rollouts of a config read of the state."""
+  share, spec = alg.context.modules[POLICY].share, alg.spec
+  asked = {x.role for x in c.service.values() if x.role}
+  frozen = {name for name in asked if c.role[name].kind == 'frozen'}
+  needs = registry.needs(spec, 'task', 'task', spec.task) if spec.task else ()
+  return stale.Reads(
+    roles=(POLICY, *sorted(asked - frozen - {POLICY})),
+    still=(*([share.role] if share else []), *sorted(frozen)),
+    memories=tuple(
+      x.removeprefix('memory:') for x in needs if x.startswith('memory:')
+    ),
   )

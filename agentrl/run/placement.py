@@ -3,6 +3,7 @@
 import contextlib
 
 import jax
+from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from agentrl import mesh
@@ -139,6 +140,51 @@ class Samplers:
         return _moved(collect(*args, **more), self._home)
 
     return run
+
+
+class Jobs:
+  """Batches of jobs, which have devices of their own; made in `on_mesh`."""
+
+  def publish(self, tree):
+    """Copies arrays of the run, which may free its own; every process must.
+
+    Where the run has several processes, to the host.
+    """
+    return _gathered(tree) if jax.process_count() > 1 else stale.copy(tree)
+
+  def collector(self, collect):
+    """Returns what collects, and brings batches to the run's devices."""
+    at_home = jax.sharding.get_mesh() if mesh.active() else None
+
+    def run(*args):
+      batch, metrics = collect(*args)
+      if jax.process_count() > 1:  # each brings it to its own
+        return batch, metrics
+      with jax.set_mesh(at_home) if at_home else contextlib.nullcontext():
+        return self.place(batch), metrics
+
+    return run
+
+  def place(self, batch):
+    """Puts a batch of host arrays on the mesh, its rows split over it."""
+    if not mesh.active():
+      return jax.device_put(batch)
+    split = {}
+    for name in ('rows', 'readings'):
+      rows = NamedSharding(jax.sharding.get_mesh(), mesh.spec('batch'))
+      split[name] = jax.device_put(vars(batch)[name], rows)
+    return replicated(batch.replace(rows=None, readings=None)).replace(**split)
+
+
+def _gathered(tree):
+  """Brings global arrays whole to the host of each process."""
+
+  def gather(x):
+    if jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key):
+      return jax.random.wrap_key_data(gather(jax.random.key_data(x)))
+    return multihost_utils.process_allgather(x, tiled=True)
+
+  return jax.tree.map(gather, tree)
 
 
 def _moved(tree, place: Mesh | jax.Device):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from agentrl import hooks as hooks_lib
@@ -13,11 +14,11 @@ from agentrl import loop
 from agentrl.log import no_gradient, progress
 from agentrl.log.sample import TrajectoryLogger
 from agentrl.rollout import tickets
-from agentrl.run import placement
+from agentrl.run import algorithm, placement
 from agentrl.run.outputs import RunOutputs
-from agentrl.run.stage import stage_state
 from agentrl.run.stage.base import Stage
-from agentrl.types import Metrics, TrainState
+from agentrl.runtime import distributed
+from agentrl.types import Batch, Metrics, TrainState
 
 
 class StepHooks(NamedTuple):
@@ -115,21 +116,42 @@ def train_stages(
 
 def collecting(stage: Stage) -> AbstractContextManager[loop.Sampler]:
   """Opens what makes the batches of a stage: itself, or beside its updates."""
-  if not stage.collectors:
-    return contextlib.nullcontext(stage)
   s = stage.experiment
-  how, where = s.config.staleness, placement.Samplers(s.config)
-  return contextlib.closing(
-    tickets.Tickets(
-      tickets.Book(how.bound, how.order, first=stage.start, end=stage.end),
-      stage.task,
-      [where.collector(x) for x in stage.collectors],
-      reads=stage_state.reads(s.config, s.algorithm),
-      publish=where.publish,
-      halt=stage.halt,
-      follow=how.swap != 'batch',
-    )
+  how = s.config.staleness
+  in_jobs = how.jobs and stage.kind == 'rl'
+  if not (stage.collectors or in_jobs):
+    return contextlib.nullcontext(stage)
+  where = placement.Jobs() if in_jobs else placement.Samplers(s.config)
+  ahead = tickets.Tickets(
+    tickets.Book(how.bound, how.order, first=stage.start, end=stage.end),
+    stage.task,
+    [where.collector(x) for x in stage.collectors],
+    reads=algorithm.reads(s.config, s.algorithm),
+    publish=where.publish,
+    halt=stage.halt,
+    follow=how.swap != 'batch',
   )
+  if in_jobs and jax.process_count() > 1:
+    return contextlib.closing(InEveryProcess(ahead))
+  return contextlib.closing(ahead)
+
+
+class InEveryProcess:
+  """Gives all processes the batches that the first one has collected."""
+
+  def __init__(self, ahead: tickets.Tickets):
+    self._ahead, self.close = ahead, ahead.close
+    self.task = ahead.task
+
+  def collect(
+    self, state: TrainState, attempts: None, step: int
+  ) -> tuple[Batch, Metrics]:
+    self._ahead.publish(state, step)
+    made = distributed.allgather_objects(
+      lambda: self._ahead.take(step) if distributed.first() else None
+    )
+    batch, metrics = made[0]
+    return placement.Jobs().place(batch), metrics
 
 
 def make_hooks(

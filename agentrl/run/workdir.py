@@ -1,5 +1,6 @@
 """Run folder: reads and writes its config, loads and exports its policy."""
 
+import hashlib
 import importlib
 import importlib.util
 import json
@@ -26,7 +27,14 @@ ARGUMENTS = {
   'reward': 'reward=',
 }
 # Fields that say where and beside what a run is computed, not what it computes.
-PLACED = ('mesh.', 'staleness.depth', 'staleness.devices', 'log.wandb')
+PLACED = (
+  'mesh.',
+  'staleness.depth',
+  'staleness.devices',
+  'staleness.jobs',
+  'staleness.address',
+  'log.wandb',
+)
 _WRONG_JSON = (ValueError, TypeError, AttributeError, KeyError)
 
 
@@ -61,6 +69,14 @@ def same_config(c: Config | ConfigDict, workdir: str) -> None:
       f'{path} is of another run: config.{name} is {old!r} there and'
       f' {new!r} here; use a new --workdir{_to_go_on(name, old, new)}'
     )
+
+
+def fingerprint(c: Config | ConfigDict) -> str:
+  """Returns a digest of what decides the numbers of a run."""
+  values = fields.flat(json.loads(text_of(c)))
+  own = {k: x for k, x in values.items() if not k.startswith(PLACED)}
+  text = json.dumps(own, sort_keys=True)
+  return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _to_go_on(name: str, old: Any, new: Any) -> str:

@@ -17,11 +17,13 @@ import shutil
 from collections.abc import Callable
 from typing import Any
 
-from agentrl.runtime import text_files
+from agentrl.runtime import packed, text_files
+from agentrl.types import PyTree
 
 MANIFEST, COMPLETE = 'manifest.json', 'COMPLETE'
 _NAME = re.compile('v([0-9]{6,9})')
 KEPT = 2  # versions that stay: the newest, and one that may be being read
+ARRAYS = 'arrays.msgpack'
 
 
 def name_of(version: int) -> str:
@@ -43,6 +45,8 @@ def publish(
   folder: str | pathlib.Path,
   version: int,
   write: Callable[[pathlib.Path], None],
+  *,
+  kept: int = KEPT,
 ) -> pathlib.Path:
   """Writes a version, whole or not at all: -> its folder.
 
@@ -50,6 +54,7 @@ def publish(
 
   Args:
     write: puts the files into a folder, which is there and empty
+    kept: versions that stay, the newest ones
   """
   folder = pathlib.Path(folder)
   final = folder / name_of(version)
@@ -68,12 +73,44 @@ def publish(
   beside.rename(final)
   (final / COMPLETE).touch()
   versions = _versions(folder)
-  for number in sorted(versions)[:-KEPT]:
+  for number in sorted(versions)[:-kept]:
     shutil.rmtree(versions[number], ignore_errors=True)
   for torn in folder.glob('v*.tmp'):
     if _NAME.fullmatch(torn.stem):
       shutil.rmtree(torn, ignore_errors=True)
   return final
+
+
+def publish_arrays(
+  folder: str | pathlib.Path, version: int, tree: PyTree, *, kept: int = KEPT
+) -> pathlib.Path:
+  """Writes a version of arrays; as `publish`."""
+  data = packed.pack(tree)
+  return publish(
+    folder, version, lambda x: _write(x / ARRAYS, data), kept=kept
+  )
+
+
+def _write(file: pathlib.Path, data: bytes) -> None:
+  file.write_bytes(data)
+
+
+def fetch_arrays(
+  folder: str | pathlib.Path, version: int, like: PyTree
+) -> PyTree:
+  """Reads a version of arrays: host arrays.
+
+  Args:
+    like: a tree of arrays, or of their shapes and dtypes
+  Raises:
+    ValueError: it was cut short, is damaged, or is of another tree.
+  """
+  place = pathlib.Path(folder) / name_of(version)
+  check(place)
+  try:
+    return packed.unpack((place / ARRAYS).read_bytes(), like)
+  except (OSError, ValueError) as error:
+    raise ValueError(f'{place / ARRAYS}: {error}') from error
 
 
 def check(version_folder: str | pathlib.Path) -> int:

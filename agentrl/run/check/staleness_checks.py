@@ -10,11 +10,15 @@ from agentrl.configs import base
 from agentrl.configs.config import Config
 from agentrl.configs.stages import StagePlan
 from agentrl.rollout import registered
+from agentrl.run.check import fields
+from agentrl.runtime import objects
 
 
 def depth(c: Config) -> int:
   """Returns how many batches are collected at a time beside the updates."""
   s = c.staleness
+  if s.jobs:
+    return min(s.depth, s.bound + 1) if s.depth > 0 else s.bound + 1
   if s.depth >= 0:
     return min(s.depth, s.bound + 1) if s.bound else 0
   pays = s.devices or registered.kind_of(base.wiring(c)).on_host
@@ -28,7 +32,14 @@ def check(c: Config, spec: registry.MethodSpec) -> None:
     ValueError: it cannot, in one sentence.
   """
   s = c.staleness
+  if s.jobs and (why := _kept_home(c)):
+    raise ValueError(
+      f'staleness.jobs collects in other processes, and {why}; set'
+      ' staleness.jobs to False'
+    )
   if not s.bound:
+    if s.jobs and s.swap == 'batch':
+      return
     if s.order == 'latest' or s.depth > 0 or s.devices or s.swap != 'batch':
       raise ValueError(
         'staleness.bound must be >= 1 for batches that are collected beside the'
@@ -61,7 +72,7 @@ def check(c: Config, spec: registry.MethodSpec) -> None:
       " tokens, since the loss's ratio does not see it; add truncated_is,"
       ' masked_is or geometric_mask to c.post'
     )
-  if s.depth > 0 and (why := _kept_apart(c)):
+  if s.depth > 0 and not s.jobs and (why := _kept_apart(c)):
     raise ValueError(
       f'staleness.depth={s.depth} collects in threads, and {why}; set'
       ' staleness.depth to 0, which gives the same numbers'
@@ -120,7 +131,7 @@ def _check_swap(c: Config, spec: registry.MethodSpec) -> None:
 def _check_devices(c: Config) -> None:
   """Checks the devices that collect batches."""
   s, shape = c.staleness, mesh.shape_of(c.mesh)
-  if not s.devices:
+  if not s.devices or s.jobs:
     return
   there, own = len(jax.devices()), math.prod(shape.values())
   if min(shape.values()) < 0 or own + s.devices > there:
@@ -154,6 +165,21 @@ def _kept_apart(c: Config) -> str:
   shape = mesh.shape_of(c.mesh).values()
   if not c.staleness.devices and any(n != 1 for n in shape):
     return 'this run has a mesh'
+  return _asked_here(c)
+
+
+def _kept_home(c: Config) -> str:
+  """Returns why other processes cannot collect a run's batches; '' if any."""
+  for name, value in fields.flat(c).items():
+    held = value if isinstance(value, list | tuple) else [value]
+    if local := [x for x in held if objects.is_local(x)]:
+      return f'config.{name}={local[0]!r} is an object of this one'
+  if c.staleness.depth == 0:
+    return 'staleness.depth=0 leaves them no batch'
+  return _asked_here(c)
+
+
+def _asked_here(c: Config) -> str:
   if c.host.generator:
     return f'host.generator={c.host.generator!r} generates for one thread'
   if c.judge:

@@ -7,8 +7,10 @@ import numpy as np
 
 from agentrl.judge.panel import Judgement
 from agentrl.rollout.record import Record
-from agentrl.types import Attempts, Batch, Metrics, PyTree
+from agentrl.types import Attempts, Batch, Metrics, PyTree, TrainState
 
+# As rollout.tickets has it: (state, attempts, step) -> batch, its metrics.
+Collect = Callable[[TrainState, Any, int], tuple[Batch, Metrics]]
 # Messages of a trajectory, each its tokens.
 Script = list[list[int]]
 
@@ -72,6 +74,7 @@ class Beside(NamedTuple):
 
   samplers: Sequence[EnvSampler] = ()
   halt: Callable[[], None] = lambda: None  # what they play ends soon
+  collectors: Sequence[Collect] = ()  # of jobs, in place of samplers
 
 
 ALONE = Beside()  # all is collected before its update

@@ -7,14 +7,16 @@ from contextlib import AbstractContextManager, nullcontext
 
 from agentrl.configs import stages as stage_list
 from agentrl.judge.panel import Judgement
-from agentrl.run import placement, weights
+from agentrl.run import algorithm, placement, weights
 from agentrl.run import workdir as workdir_lib
 from agentrl.run.check import staleness_checks
 from agentrl.run.experiment import Experiment
 from agentrl.run.play.base import Beside, EnvSampler
 from agentrl.run.play.host_sampler import HostSampler
 from agentrl.run.play.jit_sampler import JitSampler, JudgedJitSampler
+from agentrl.run.play.jobs import SamplerJobs
 from agentrl.run.play.services import Services
+from agentrl.runtime import distributed
 from agentrl.runtime.preemption import Stopped
 
 
@@ -87,6 +89,9 @@ def open_beside(
 ) -> dict[str, Beside]:
   """Opens the samplers that collect beside the updates, by stage."""
   out: dict[str, Beside] = {}
+  c = next(iter(built.values()))[0].config if built else None
+  if c and c.staleness.jobs:
+    return _open_jobs(stack, built, stopping, workdir)
   for name, of_seeds in built.items():
     s, halted = of_seeds[0], threading.Event()
 
@@ -101,6 +106,29 @@ def open_beside(
         for _ in range(staleness_checks.depth(s.config))
       ]
     out[name] = Beside(samplers, halted.set)
+  return out
+
+
+def _open_jobs(
+  stack: contextlib.ExitStack,
+  built: Mapping[str, Sequence[Experiment]],
+  stopping: Callable[[], None],
+  workdir: str,
+) -> dict[str, Beside]:
+  """Opens what jobs of their own collect, by stage; in the first process."""
+  if not distributed.first():
+    return {}
+  of_run = next(iter(built.values()))[0].config
+  opened = stack.enter_context(SamplerJobs(of_run, workdir, stopping))
+  out: dict[str, Beside] = {}
+  for name, of_seeds in built.items():
+    s, halted = of_seeds[0], threading.Event()
+    still = algorithm.reads(s.config, s.algorithm).still
+    collectors = [
+      opened.collector(name, still, halted)
+      for _ in range(staleness_checks.depth(s.config))
+    ]
+    out[name] = Beside(halt=halted.set, collectors=collectors)
   return out
 
 

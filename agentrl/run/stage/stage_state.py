@@ -16,6 +16,7 @@ from agentrl.configs.config import Config
 from agentrl.learner import update
 from agentrl.learner.algorithm import POLICY, Algorithm
 from agentrl.rollout import stale
+from agentrl.run import algorithm
 from agentrl.run.experiment import Experiment
 from agentrl.run.play import collect
 from agentrl.types import TrainState
@@ -73,27 +74,12 @@ def init_past(
   staleness = stages[0][0].staleness
   if staleness.order == 'latest':  # any version that is new enough will do
     return state
-  of = [reads(c, alg) for c, alg in stages]
+  of = [algorithm.reads(c, alg) for c, alg in stages]
   every = stale.Reads(
     roles=tuple(dict.fromkeys(name for x in of for name in x.roles)),
     memories=tuple(dict.fromkeys(name for x in of for name in x.memories)),
   )
   return stale.begin(state, every, staleness.bound)
-
-
-def reads(c: Config, alg: Algorithm) -> stale.Reads:
-  """Returns what the rollouts of a config read of the state."""
-  share, spec = alg.context.modules[POLICY].share, alg.spec
-  asked = {x.role for x in c.service.values() if x.role}
-  frozen = {name for name in asked if c.role[name].kind == 'frozen'}
-  needs = registry.needs(spec, 'task', 'task', spec.task) if spec.task else ()
-  return stale.Reads(
-    roles=(POLICY, *sorted(asked - frozen - {POLICY})),
-    still=(*([share.role] if share else []), *sorted(frozen)),
-    memories=tuple(
-      x.removeprefix('memory:') for x in needs if x.startswith('memory:')
-    ),
-  )
 
 
 def begin_rl(

@@ -103,7 +103,7 @@ def rl_stage(
     algorithm=alg._replace(start=start, sample=pick),
     task=task,
     collect=collect_by(playing),
-    collectors=tuple(map(collect_by, beside.samplers)),
+    collectors=(*map(collect_by, beside.samplers), *beside.collectors),
     halt=beside.halt,
     open=open_prefixes,
     begin=begin,

@@ -1,0 +1,302 @@
+"""Tickets that other jobs collect, and the board they hang on.
+
+  learner            Board.offer(order) ──► Future of (batch, metrics)
+                        │        ▲
+  sampler jobs          ▼        │          any number; they join, leave and die
+                     work(connection, collect)
+
+An order is given to one sampler at a time. If that one is lost, the order goes
+to the next, and makes the same batch there, since all that it depends on is in
+it and in the version it names. So each order is done exactly once, whoever
+dies: what a lost sampler had sent of its batch is not looked at.
+
+What goes over a connection is pickled: both ends are of one run.
+"""
+
+import collections
+import contextlib
+import pickle
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from concurrent.futures import Future, InvalidStateError
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from absl import logging
+
+from agentrl.runtime import dial, threads
+from agentrl.types import Attempts, Batch, Metrics
+
+BEAT = 5.0  # seconds between the signs of life of one that collects
+TRIES = 3  # failures of an order after which its error is the learner's
+_LOOK = 0.2  # seconds until an idle connection is looked at again
+
+
+class Order(NamedTuple):
+  """What a sampler job collects."""
+
+  stage: str
+  step: int  # the ticket
+  version: int  # of the policy, published before the order is given
+  attempts: Attempts  # host arrays
+
+
+class Collected(NamedTuple):
+  """What a sampler job made of an order: host arrays."""
+
+  batch: Batch
+  metrics: Metrics
+  seconds: float  # that it took
+
+
+class DamagedWeights(ValueError):
+  """Error of a sampler job: the version is not as it was published."""
+
+
+class Board:
+  """Orders that wait for samplers, open until `close`."""
+
+  def __init__(
+    self,
+    host: str,
+    greeting: Any,
+    *,
+    mend: Callable[[Order], None] = lambda order: None,
+    silence: float = dial.SILENCE,
+  ):
+    """Opens a door for samplers.
+
+    Args:
+      host: address to listen on
+      greeting: what samplers must be of: the run, its config, this package
+      mend: publishes the version of an order again
+      silence: seconds without a sign of life after which a sampler is lost
+    """
+    self._greeting, self._mend, self._silence = greeting, mend, silence
+    self._changed = threading.Condition()
+    self._waiting: collections.deque[tuple[Order, Future]] = collections.deque()
+    self._failures: collections.Counter[int] = collections.Counter()  # by step
+    self._closed = False
+    self.connected = 0
+    self._counts: collections.Counter[str] = collections.Counter()
+    self._door = dial.Door(host, self._serve)
+    self.address = self._door.address
+
+  def __enter__(self) -> 'Board':
+    return self
+
+  def __exit__(self, *_) -> None:
+    """Sends the samplers home."""
+    with self._changed:
+      self._closed = True
+      self._changed.notify_all()
+    end = time.monotonic() + 1.0  # an idle one is told
+    while self.connected and time.monotonic() < end:
+      time.sleep(0.01)
+    self._door.__exit__()
+
+  def offer(self, order: Order) -> 'Future[Collected]':
+    """Hangs an order up; the future is cancelled to take it down."""
+    future: Future[Collected] = Future()
+    with self._changed:
+      self._waiting.append((order, future))
+      self._changed.notify()
+    return future
+
+  def taken(self) -> dict[str, int]:
+    """Returns counts since the last call: 'lost' samplers, 'damaged' weights."""
+    with self._changed:
+      counts, self._counts = self._counts, collections.Counter()
+    return {name: counts[name] for name in ('lost', 'damaged')}
+
+  # In a thread of each sampler.
+
+  def _serve(self, connection: dial.Connection) -> None:
+    dial.limit(connection, self._silence)
+    theirs = pickle.loads(connection.recv_bytes())
+    if theirs != self._greeting:
+      text = f'this learner is of {self._greeting}, the sampler of {theirs}'
+      connection.send_bytes(pickle.dumps(('refused', text)))
+      return
+    connection.send_bytes(pickle.dumps(('welcome', None)))
+    with self._changed:
+      self.connected += 1
+    try:
+      while (taken := self._next(connection)) is not None:
+        self._give(connection, *taken)
+      connection.send_bytes(pickle.dumps(('end', None)))
+    except (OSError, EOFError):
+      logging.info('a sampler left')
+    finally:
+      with self._changed:
+        self.connected -= 1
+
+  def _next(
+    self, connection: dial.Connection
+  ) -> 'tuple[Order, Future[Collected]] | None':
+    """Waits for an order; None: there will be none.
+
+    Raises:
+      EOFError: the sampler has left.
+    """
+    while True:
+      with self._changed:
+        if not self._waiting and not self._closed:
+          self._changed.wait(_LOOK)
+        if self._closed:
+          return None
+        if self._waiting:
+          order, future = self._waiting.popleft()
+          if not future.cancelled():
+            return order, future
+      if connection.poll(0):  # nothing is to be said now
+        raise EOFError
+
+  def _give(
+    self, connection: dial.Connection, order: Order, future: Future
+  ) -> None:
+    """Has an order done; one that is not done waits for the next sampler."""
+    done = False
+    try:
+      connection.send_bytes(pickle.dumps(('order', order)))
+      while True:
+        kind, what = pickle.loads(connection.recv_bytes())
+        if kind != 'alive':
+          break
+        if future.cancelled():
+          raise EOFError  # the sampler ends what it does when we hang up
+      done = self._settle(order, future, kind, what)
+    except Exception as error:  # it hung up, fell silent, or talks nonsense
+      if not future.cancelled():
+        self._count('lost')
+        logging.warning(
+          'the sampler of batch %d was lost; another takes it', order.step
+        )
+      raise EOFError from error
+    finally:
+      if not done:
+        with self._changed:
+          self._waiting.appendleft((order, future))
+          self._changed.notify()
+
+  def _settle(
+    self, order: Order, future: Future, kind: str, what: Any
+  ) -> bool:
+    """Takes what a sampler answered; returns whether the order is done."""
+    if kind == 'batch':
+      with contextlib.suppress(InvalidStateError):  # it was taken down
+        future.set_result(what)
+      self._failures.pop(order.step, None)
+      return True
+    if isinstance(what, DamagedWeights):
+      self._count('damaged')
+      logging.warning('%s; it is published again', what)
+      self._mend(order)
+    self._failures[order.step] += 1
+    if self._failures[order.step] < TRIES:
+      logging.warning('batch %d failed: %s', order.step, what)
+      return False
+    with contextlib.suppress(InvalidStateError):
+      future.set_exception(what)
+    return True
+
+  def _count(self, name: str) -> None:
+    with self._changed:
+      self._counts[name] += 1
+
+
+def greet(connection: dial.Connection, greeting: Any) -> None:
+  """Introduces a sampler.
+
+  Raises:
+    ValueError: the learner is of another run or version.
+  """
+  connection.send_bytes(pickle.dumps(greeting))
+  kind, text = pickle.loads(connection.recv_bytes())
+  if kind == 'refused':
+    raise ValueError(text)
+
+
+def work(
+  connection: dial.Connection,
+  collect: Callable[[Order], tuple[Batch, Metrics]],
+  stopping: Callable[[], None],
+  halted: threading.Event,
+) -> None:
+  """Collects what a learner orders, until it has no more.
+
+  Args:
+    collect: returns host arrays; what it raises is told to the learner
+    stopping: raises when the sampler is to end
+    halted: set while what is being collected is needed no more
+  Raises:
+    EOFError, OSError: the learner is gone.
+  """
+  while True:
+    while not connection.poll(_LOOK):
+      stopping()
+    kind, order = pickle.loads(connection.recv_bytes())
+    if kind == 'end':
+      return
+    began = time.monotonic()
+    with _running(lambda order=order: collect(order), halted) as call:
+      answer = _with_beats(connection, call, stopping)
+    if isinstance(answer, Exception):
+      connection.send_bytes(pickle.dumps(('failed', _sendable(answer))))
+      continue
+    made = Collected(*answer, time.monotonic() - began)
+    connection.send_bytes(pickle.dumps(('batch', made), protocol=5))
+
+
+@contextlib.contextmanager
+def _running(
+  call: Callable[[], Any], halted: threading.Event
+) -> Iterator[Future]:
+  """Calls in a thread, which has ended when this is left."""
+  future = threads.start(call)
+  try:
+    yield future
+  finally:
+    halted.set()
+    futures.wait([future])
+    halted.clear()
+
+
+def _with_beats(
+  connection: dial.Connection, future: Future, stopping: Callable[[], None]
+) -> Any:
+  """Waits for a call, and gives signs of life meanwhile.
+
+  Returns: what it returns, or the Exception it raises
+  """
+  beat = time.monotonic()
+  while True:
+    try:
+      return future.result(timeout=_LOOK)
+    except TimeoutError as error:
+      if future.done():  # its own
+        return error
+    except Exception as error:
+      stopping()  # what was asked to end was not at fault
+      return error
+    stopping()
+    if time.monotonic() - beat > BEAT:
+      beat = time.monotonic()
+      connection.send_bytes(pickle.dumps(('alive', None)))
+
+
+def _sendable(error: Exception) -> Exception:
+  """Returns the error, or its words where it cannot be pickled."""
+  try:
+    pickle.loads(pickle.dumps(error))
+  except Exception:
+    return RuntimeError(f'{type(error).__name__}: {error}')
+  return error
+
+
+def host_arrays(tree: Any) -> Any:
+  """Brings arrays to the host."""
+  return jax.tree.map(np.asarray, jax.device_get(tree))

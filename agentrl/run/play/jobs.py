@@ -1,0 +1,173 @@
+"""Batches that jobs of their own collect: the learner's side.
+
+The workdir has, below `samplers/`,
+
+  learner.json          where the learner listens, and the key to it
+  base/<stage>/v000000  what rollouts read and training never changes
+  weights/<stage>/v...  what it changes, by version
+
+A job needs the workdir and nothing else (run/sampler_job.py).
+"""
+
+import contextlib
+import pathlib
+import threading
+import time
+from collections.abc import Callable
+from concurrent import futures
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from absl import logging
+
+import agentrl
+from agentrl.rollout import jobs, tickets
+from agentrl.run import workdir as workdir_lib
+from agentrl.runtime import dial, publish
+from agentrl.runtime.preemption import Stopped
+from agentrl.types import Attempts, Batch, Metrics, TrainState
+
+FOLDER, ADDRESS = 'samplers', 'learner.json'
+_LOOK = 0.2  # seconds until one that waits asks whether the run is to end
+_ALONE = 30.0  # seconds without a sampler after which that is said
+
+
+def folder(workdir: str) -> pathlib.Path:
+  return pathlib.Path(workdir) / FOLDER
+
+
+def greeting(c: Any) -> tuple[str, str]:
+  """Returns what learner and samplers must have in common."""
+  return agentrl.__version__, workdir_lib.fingerprint(c)
+
+
+def split(
+  state: TrainState, still: tuple[str, ...]
+) -> tuple[dict[str, Any], TrainState]:
+  """Splits the roles `still`, which never change, from a state."""
+  base = {name: state.params[name] for name in still}
+  own = {k: x for k, x in state.params.items() if k not in base}
+  return base, state.replace(params=own)
+
+
+class SamplerJobs:
+  """What a learner has jobs collect, open until `close`."""
+
+  def __init__(
+    self,
+    c: Any,
+    workdir: str,
+    stopping: Callable[[], None] = lambda: None,
+  ):
+    """Listens for samplers.
+
+    Args:
+      stopping: raises when the run is to end
+    Raises:
+      ValueError: staleness.address is no address of this machine.
+    """
+    self._folder, self._stopping = folder(workdir), stopping
+    self._kept = c.staleness.bound + 2
+    self._how = f'python -m experiments.sampler --workdir={workdir}'
+    try:
+      self._board = jobs.Board(
+        c.staleness.address, greeting(c), mend=self._republish
+      )
+    except ValueError as error:
+      raise ValueError(f'staleness.address: {error}') from error
+    self._lock = threading.Lock()  # of what is published
+    self._published: set[tuple[str, int]] = set()
+    self._states: dict[int, TrainState] = {}  # by step; of orders that wait
+    self._still: dict[str, tuple[str, ...]] = {}  # by stage
+    dial.write(self._folder / ADDRESS, self._board.address)
+
+  def __enter__(self) -> 'SamplerJobs':
+    return self
+
+  def __exit__(self, *_) -> None:
+    (self._folder / ADDRESS).unlink(missing_ok=True)
+    self._board.__exit__()
+
+  def collector(
+    self, stage: str, still: tuple[str, ...], halted: threading.Event
+  ) -> tickets.Collect:
+    """Returns what has one batch of a stage collected at a time.
+
+    Args:
+      still: roles that rollouts read and training never changes
+      halted: set when the stage needs no more batches
+    """
+    self._still[stage] = still
+
+    def collect(
+      state: TrainState, attempts: Attempts, step: int
+    ) -> tuple[Batch, Metrics]:
+      order = jobs.Order(
+        stage, step, int(state.step), jobs.host_arrays(attempts)
+      )
+      began = time.monotonic()
+      self._publish(order, state)
+      published = time.monotonic() - began
+      made = self._wait(order, state, halted)
+      return made.batch, made.metrics | _metrics(
+        {
+          'time/publish_seconds': published,
+          'time/collect_seconds': made.seconds,
+          'samplers/connected': self._board.connected,
+          **{f'samplers/{k}': n for k, n in self._board.taken().items()},
+        }
+      )
+
+    return collect
+
+  def _wait(
+    self, order: jobs.Order, state: TrainState, halted: threading.Event
+  ) -> jobs.Collected:
+    self._states[order.step] = state
+    future, said = self._board.offer(order), time.monotonic()
+    try:
+      while not futures.wait([future], timeout=_LOOK).done:
+        if halted.is_set():
+          raise Stopped('the end of its stage')
+        self._stopping()
+        now = time.monotonic()
+        if self._board.connected:
+          said = now
+        elif now - said > _ALONE:
+          said = now
+          logging.warning('no sampler is connected; start some: %s', self._how)
+      return future.result()
+    finally:
+      future.cancel()
+      del self._states[order.step]
+
+  def _publish(self, order: jobs.Order, state: TrainState) -> None:
+    """Publishes a version before the first order that names it."""
+    with self._lock:
+      if (order.stage, order.version) in self._published:
+        return
+      base, _ = split(state, self._still[order.stage])
+      if base and not any(of == order.stage for of, _ in self._published):
+        publish.publish_arrays(self._folder / 'base' / order.stage, 0, base)
+      self._write(order, state)
+      self._published.add((order.stage, order.version))
+
+  def _republish(self, order: jobs.Order) -> None:
+    """Publishes a version again that a sampler found damaged."""
+    with self._lock:
+      if (state := self._states.get(order.step)) is None:
+        return  # nobody waits for it any more
+      base, _ = split(state, self._still[order.stage])
+      if base:
+        publish.publish_arrays(self._folder / 'base' / order.stage, 0, base)
+      self._write(order, state)
+
+  def _write(self, order: jobs.Order, state: TrainState) -> None:
+    _, own = split(state, self._still[order.stage])
+    place = self._folder / 'weights' / order.stage
+    publish.publish_arrays(place, order.version, own, kept=self._kept)
+
+
+def _metrics(values: dict[str, float]) -> Metrics:
+  return {k: (jnp.float32(x), jnp.ones(())) for k, x in values.items()}
