@@ -79,7 +79,7 @@ class Board:
     self._changed = threading.Condition()
     self._waiting: collections.deque[tuple[Order, Future]] = collections.deque()
     self._failures: collections.Counter[int] = collections.Counter()  # by step
-    self._closed = False
+    self._closed = self._ended = False
     self.connected = 0
     self._counts: collections.Counter[str] = collections.Counter()
     self._door = dial.Door(host, self._serve)
@@ -88,10 +88,10 @@ class Board:
   def __enter__(self) -> 'Board':
     return self
 
-  def __exit__(self, *_) -> None:
-    """Sends the samplers home."""
+  def __exit__(self, error: type[BaseException] | None = None, *_) -> None:
+    """Sends the samplers home; after an error they are to wait."""
     with self._changed:
-      self._closed = True
+      self._closed, self._ended = True, error is None
       self._changed.notify_all()
     end = time.monotonic() + 1.0  # an idle one is told
     while self.connected and time.monotonic() < end:
@@ -107,7 +107,7 @@ class Board:
     return future
 
   def taken(self) -> dict[str, int]:
-    """Returns counts since the last call: 'lost' samplers, 'damaged' weights."""
+    """Returns counts of 'lost' samplers and 'damaged' weights since then."""
     with self._changed:
       counts, self._counts = self._counts, collections.Counter()
     return {name: counts[name] for name in ('lost', 'damaged')}
@@ -127,7 +127,8 @@ class Board:
     try:
       while (taken := self._next(connection)) is not None:
         self._give(connection, *taken)
-      connection.send_bytes(pickle.dumps(('end', None)))
+      if self._ended:
+        connection.send_bytes(pickle.dumps(('end', None)))
     except (OSError, EOFError):
       logging.info('a sampler left')
     finally:
@@ -182,9 +183,7 @@ class Board:
           self._waiting.appendleft((order, future))
           self._changed.notify()
 
-  def _settle(
-    self, order: Order, future: Future, kind: str, what: Any
-  ) -> bool:
+  def _settle(self, order: Order, future: Future, kind: str, what: Any) -> bool:
     """Takes what a sampler answered; returns whether the order is done."""
     if kind == 'batch':
       with contextlib.suppress(InvalidStateError):  # it was taken down

@@ -15,19 +15,20 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 from absl import logging
 
+from agentrl import mesh
 from agentrl.configs import stages as stage_list
 from agentrl.configs.config import Config
-from agentrl.learner import update
 from agentrl.rollout import jobs
 from agentrl.run import algorithm, build, placement
 from agentrl.run import workdir as workdir_lib
-from agentrl.run.check import fields, staleness_checks
+from agentrl.run.check import fields
 from agentrl.run.experiment import Experiment
 from agentrl.run.play import jobs as play_jobs
 from agentrl.run.play import sampler
-from agentrl.run.stage import stage_state, stages
+from agentrl.run.stage import stages
 from agentrl.runtime import dial, publish
 from agentrl.runtime.preemption import Stopped
 from agentrl.types import Batch, Metrics, PyTree, TrainState
@@ -41,21 +42,17 @@ class Weights:
   def __init__(self, folder: pathlib.Path, stage: str, s: Experiment):
     self._stage, self._folder = stage, folder
     read = algorithm.reads(s.config, s.algorithm)
+    modules = s.algorithm.context.modules
     names = (*read.roles, *read.still)
-
-    def fresh() -> TrainState:
-      state = update.init(s.algorithm, jax.random.key(0))
-      state = stage_state.init_memory([s], state)
-      return TrainState(
-        step=state.step,
-        params={name: state.params[name] for name in names},
-        opt={},
-        signal={},
-        memory={x: state.memory[x] for x in read.memories} or (),
-        key=state.key,
-      )
-
-    self._base, self._own = play_jobs.split(jax.eval_shape(fresh), read.still)
+    like = TrainState(
+      step=jax.eval_shape(lambda: jnp.int32(0)),
+      params={name: mesh.abstract(modules[name].specs) for name in names},
+      opt={},
+      signal={},
+      memory=(),
+      key=jax.eval_shape(lambda: jax.random.key(0)),
+    )
+    self._base, self._own = play_jobs.split(like, read.still)
     self.forget()
 
   def forget(self) -> None:

@@ -99,9 +99,7 @@ def dial(address: Address) -> Connection:
   Raises:
     OSError: nothing answers there, or it has another key.
   """
-  connection = _framed(
-    socket.create_connection(address[:2], timeout=_GREETING)
-  )
+  connection = _framed(socket.create_connection(address[:2], timeout=_GREETING))
   try:
     _prove(connection, address.key.encode(), calls=True)
   except BaseException:
@@ -116,7 +114,8 @@ def write(path: str | pathlib.Path, address: Address) -> None:
   place.parent.mkdir(parents=True, exist_ok=True)
   part = place.with_name(f'.{place.name}.{os.getpid()}')
   part.unlink(missing_ok=True)
-  with open(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), 'w') as f:
+  handle = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+  with open(handle, 'w') as f:
     json.dump(address._asdict(), f)
   part.replace(place)
 
@@ -137,7 +136,8 @@ def _framed(caller: socket.socket) -> Connection:
   caller.settimeout(None)
   caller.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
   caller.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-  for name, n in ('TCP_KEEPIDLE', 30), ('TCP_KEEPINTVL', 10), ('TCP_KEEPCNT', 3):
+  beats = {'TCP_KEEPIDLE': 30, 'TCP_KEEPINTVL': 10, 'TCP_KEEPCNT': 3}
+  for name, n in beats.items():
     if hasattr(socket, name):  # Linux has them
       caller.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), n)
   return Connection(caller.detach())

@@ -86,9 +86,7 @@ def publish_arrays(
 ) -> pathlib.Path:
   """Writes a version of arrays; as `publish`."""
   data = packed.pack(tree)
-  return publish(
-    folder, version, lambda x: _write(x / ARRAYS, data), kept=kept
-  )
+  return publish(folder, version, lambda x: _write(x / ARRAYS, data), kept=kept)
 
 
 def _write(file: pathlib.Path, data: bytes) -> None:

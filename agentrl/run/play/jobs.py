@@ -9,15 +9,14 @@ The workdir has, below `samplers/`,
 A job needs the workdir and nothing else (run/sampler_job.py).
 """
 
-import contextlib
 import pathlib
+import shutil
 import threading
 import time
 from collections.abc import Callable
 from concurrent import futures
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from absl import logging
 
@@ -45,10 +44,13 @@ def greeting(c: Any) -> tuple[str, str]:
 def split(
   state: TrainState, still: tuple[str, ...]
 ) -> tuple[dict[str, Any], TrainState]:
-  """Splits the roles `still`, which never change, from a state."""
+  """Splits the roles `still`, which never change, from a state.
+
+  Memories stay where attempts are chosen, with the learner.
+  """
   base = {name: state.params[name] for name in still}
   own = {k: x for k, x in state.params.items() if k not in base}
-  return base, state.replace(params=own)
+  return base, state.replace(params=own, memory=())
 
 
 class SamplerJobs:
@@ -85,9 +87,11 @@ class SamplerJobs:
   def __enter__(self) -> 'SamplerJobs':
     return self
 
-  def __exit__(self, *_) -> None:
+  def __exit__(self, *error) -> None:
+    """Ends the samplers with the run; a run that was cut is waited for."""
     (self._folder / ADDRESS).unlink(missing_ok=True)
-    self._board.__exit__()
+    self._board.__exit__(*error)
+    shutil.rmtree(self._folder, ignore_errors=True)
 
   def collector(
     self, stage: str, still: tuple[str, ...], halted: threading.Event

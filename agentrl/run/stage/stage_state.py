@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from agentrl import optimizer, registry
+from agentrl import optimizer
 from agentrl.configs.config import Config
 from agentrl.learner import update
 from agentrl.learner.algorithm import POLICY, Algorithm

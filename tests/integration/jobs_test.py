@@ -1,0 +1,114 @@
+"""Runs whose batches are collected by jobs of their own."""
+
+import contextlib
+import os
+import signal
+import threading
+import traceback
+
+import pytest
+
+from agentrl.configs import grpo
+from agentrl.run import runner, sampler_job
+from agentrl.runtime import threads
+from agentrl.runtime.preemption import Stopped
+from tests.integration import same
+from tests.integration.cut import after_row
+from tests.integration.resume_test import SMALL
+from tests.integration.staleness_test import stale
+from tests.run import small_configs
+
+pytestmark = pytest.mark.slow
+BUT = (*same.CLOCK, 'samplers/')
+
+
+@contextlib.contextmanager
+def samplers(workdir, count):
+  """Sampler jobs, each in a thread here."""
+  done = threading.Event()
+
+  def stopping():
+    if done.is_set():
+      raise Stopped('the end of the test')
+
+  def live():
+    return sampler_job.serve(
+      workdir, stopping=stopping, patience=300, say=lambda line: None
+    )
+
+  def check(home):
+    error = home.exception()
+    if error and not isinstance(error, Stopped):  # the learner would wait
+      traceback.print_exception(error)
+      os.kill(os.getpid(), signal.SIGTERM)
+
+  homes = [threads.start(live) for _ in range(count)]
+  for home in homes:
+    home.add_done_callback(check)
+  try:
+    yield homes
+  finally:
+    done.set()
+
+
+def tiny(tmp_path, **staleness):
+  c = grpo.get_config('tiny')
+  c.update_from_flattened_dict(SMALL)
+  return stale(c, tmp_path, **staleness)
+
+
+@pytest.mark.parametrize('bound', [0, 2])
+def test_inside_jit(bound, tmp_path):
+  """Cut between checkpoints, with the same samplers: the same bits."""
+  anchor = 'behaviour' if bound else ''
+  whole, cut = str(tmp_path / 'whole'), str(tmp_path / 'cut')
+  runner.run(tiny(tmp_path, bound=bound, anchor=anchor, depth=0), whole)
+  c = tiny(tmp_path, bound=bound, anchor=anchor, jobs=True)
+  with samplers(cut, 2) as homes:
+    with after_row(3):
+      runner.run(c, cut)
+    runner.run(c, cut)
+    batches = [home.result(timeout=60) for home in homes]
+  assert sum(batches) >= 6
+  same.assert_same_run(whole, cut, steps=6, but=BUT)
+  assert not (tmp_path / 'cut' / 'samplers').exists()
+  assert all(
+    row['samplers/lost'] == 0 for row in same.rows(cut) if row['phase'] == 'rl'
+  )
+
+
+def test_adapters_travel_without_their_base(tmp_path):
+  c = tiny(tmp_path, bound=1)
+  c.lora.rank = 2
+  whole, apart = str(tmp_path / 'whole'), str(tmp_path / 'apart')
+  runner.run(c, whole)
+  c.staleness.jobs = True
+  with samplers(apart, 1):
+    runner.run(c, apart)
+  same.assert_same_run(whole, apart, steps=6, but=BUT)
+
+
+def test_on_hosts(tmp_path):
+  def config(**staleness):
+    c = small_configs.countdown(checkpoint__every=2)
+    return stale(c, tmp_path, bound=1, **staleness)
+
+  whole, apart = str(tmp_path / 'whole'), str(tmp_path / 'apart')
+  runner.run(config(depth=0), whole)
+  with samplers(apart, 2):
+    runner.run(config(jobs=True), apart)
+  same.assert_same_run(
+    whole, apart, steps=6, but=(*BUT, *same.SLOTS, 'eval/engine/'), atol=1e-5
+  )
+
+
+def test_a_learner_on_a_mesh(tmp_path):
+  whole, apart = str(tmp_path / 'whole'), str(tmp_path / 'apart')
+  c = tiny(tmp_path, bound=1, depth=0)
+  c.mesh.update(dict(data=2, fsdp=2))
+  runner.run(c, whole)
+  c = tiny(tmp_path, bound=1, jobs=True, devices=4)
+  c.mesh.update(dict(data=2, fsdp=2))
+  with samplers(apart, 1):
+    runner.run(c, apart)
+  same.assert_same_run(whole, apart, steps=6, but=BUT)
