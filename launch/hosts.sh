@@ -5,6 +5,8 @@
 #
 # --hosts=a,b        the hosts, the first one for process 0; localhost is this
 #                    machine, as often as it is named
+# --samplers=c,d     hosts of jobs that collect the batches of the run, which is
+#                    told so (staleness.jobs); it goes on if one of them fails
 # --port=12355       free on the first host; the others reach it there
 # --dir=FOLDER       of the repository on every host, this one if not given
 # --python=PROGRAM   in that folder, .venv/bin/python if not given
@@ -19,26 +21,43 @@ set -euo pipefail
 # shellcheck source=launch/common.sh
 source "${BASH_SOURCE[0]%/*}/common.sh"
 
-hosts='' port=12355 dir=$PWD python=.venv/bin/python logs=logs
-parse 'hosts port dir python logs' "$@"
+hosts='' samplers='' port=12355 dir=$PWD python=.venv/bin/python logs=logs
+parse 'hosts samplers port dir python logs' "$@"
 need hosts dir python logs
 check_number port
 IFS=, read -ra all <<<"$hosts"
+trainers=${#all[@]}
+IFS=, read -ra more <<<"$samplers"
+all+=(${more[@]+"${more[@]}"})
 for host in "${all[@]}"; do
   [[ $host =~ ^[A-Za-z0-9_.@][A-Za-z0-9_.@-]*$ ]] ||
-    fail "--hosts=$hosts: '$host' is not a host; write them as a,b,c"
+    fail "'$host' of --hosts=$hosts or --samplers=$samplers is not a host;\
+ write them as a,b,c"
   [[ $host == localhost || ${all[0]} != localhost ]] ||
     fail "--hosts=$hosts: $host does not reach localhost; name this machine"
 done
 first=${all[0]##*@}
+if ((${#more[@]})); then
+  address=${first/#localhost/127.0.0.1}
+  words+=(--config.staleness.jobs "--config.staleness.address=$address")
+fi
 
 # What host number $1 runs.
 process() {
-  local started=(
-    "${env[@]:-env}" "JAX_COORDINATOR_ADDRESS=$first:$port"
-    "JAX_NUM_PROCESSES=${#all[@]}" "JAX_PROCESS_ID=$1"
-    bash launch/tied_to_stdin.sh "$python" -m experiments.train "${words[@]}"
-  )
+  local started=("${env[@]:-env}") word
+  if (($1 < trainers)); then
+    started+=(
+      "JAX_COORDINATOR_ADDRESS=$first:$port"
+      "JAX_NUM_PROCESSES=$trainers" "JAX_PROCESS_ID=$1"
+      bash launch/tied_to_stdin.sh "$python" -m experiments.train "${words[@]}"
+    )
+  else
+    for word in "${words[@]}"; do
+      [[ $word != --workdir=* ]] || started+=(
+        bash launch/tied_to_stdin.sh "$python" -m experiments.sampler "$word"
+      )
+    done
+  fi
   printf 'cd %s && exec %s' "$(quoted "$dir")" "$(quoted "${started[@]}")"
 }
 
@@ -57,7 +76,11 @@ keep() {
   local log=$logs/process-$1.log code=0
   if (($1)); then exec >/dev/null; else exec >&2; fi
   start "$1" 2>&1 | tee -a "$log" || code=$?
-  if ((code && code != 130)); then
+  if ((code && code != 130 && $1 >= trainers)); then
+    printf 'sampler %s on %s ended with %s; see %s\n' \
+      "$1" "${all[$1]}" "$code" "$log" >&2
+    code=0 # the run goes on without it
+  elif ((code && code != 130)); then
     printf 'process %s on %s ended with %s; see %s\n' \
       "$1" "${all[$1]}" "$code" "$log" >&2
     kill -TERM $$ 2>/dev/null || true
