@@ -215,6 +215,7 @@ def checked(
   seed_axis.check(configs)
   for each, w in zip(configs, workdirs, strict=True):
     workdir_lib.same_config(each, w)
+    staleness_checks.folder(c, w)
   validate.log(c)
   plans = stage_list.plans(c, stages)
   if len(configs) > 1:

@@ -168,6 +168,7 @@ def serve(
       count += 1
       return jobs.host_arrays((batch, metrics))
 
+    say(f'waiting for the learner of {workdir}, run with staleness.jobs')
     while (connection := _found(workdir, c, stopping, patience)) is not None:
       say('connected to the learner')
       for stage in by_name.values():

@@ -372,6 +372,7 @@ TPU = shlex.join(FLAGS['tpu'])
     (f'hosts -- {GIVEN}', '--hosts missing --help'),
     (f'hosts --hosts=a,-oProxyCommand=x -- {GIVEN}', '-oProxyCommand=x host'),
     (f'hosts --hosts=localhost,b -- {GIVEN}', 'b localhost reach'),
+    (f'hosts --hosts=a --samplers=-o -- {GIVEN}', '-o host'),
     (f'hosts --hosts=a --port=x -- {GIVEN}', '--port=x number'),
     (f"tpu '--name=A b' --zone=z --source=s -- {GIVEN}", '--name=A b 40'),
     (f'tpu {TPU} --ref=--upload-pack=x -- {GIVEN}', '--ref=--upload-pack=x'),
@@ -433,8 +434,33 @@ def test_one_process_fails_and_all_end(stage):
   assert 'stopped by 1\n' in log
 
 
-def local(program: str) -> list[str]:
-  flags = ['--hosts=localhost,localhost', f'--python={program}']
+def test_samplers_are_started_and_may_fail(stage):
+  """They are told the folder alone, and the run goes on without them."""
+  program = stage.fake(
+    'py',
+    """
+import pathlib, time
+if 'experiments.sampler' in sys.argv:
+  pathlib.Path('told').write_text('|'.join(sys.argv[1:]))
+  sys.exit(3)
+while not pathlib.Path('told').exists():
+  time.sleep(0.02)
+time.sleep(0.5)
+print(*sys.argv[1:])""",
+  )
+  done = stage.run(*local(program, '--hosts=localhost', '--samplers=localhost'))
+  assert done.returncode == 0, done.stderr
+  assert 'sampler 1 on localhost ended with 3' in done.stderr
+  log = (stage.folder / 'logs' / 'process-0.log').read_text()
+  for word in (*WORDS, '--config.staleness.jobs', '127.0.0.1'):
+    assert word in log
+  told = (stage.folder / 'told').read_text().split('|')
+  assert told[:2] == ['-m', 'experiments.sampler']
+  assert told[2:] == [x for x in WORDS if x.startswith('--workdir')]
+
+
+def local(program: str, *flags: str) -> list[str]:
+  flags = [*(flags or ['--hosts=localhost,localhost']), f'--python={program}']
   return ['bash', 'launch/hosts.sh', *flags, '--', *WORDS]
 
 

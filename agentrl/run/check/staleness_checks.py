@@ -11,7 +11,7 @@ from agentrl.configs.config import Config
 from agentrl.configs.stages import StagePlan
 from agentrl.rollout import registered
 from agentrl.run.check import fields
-from agentrl.runtime import objects
+from agentrl.runtime import objects, storage
 
 
 def depth(c: Config) -> int:
@@ -38,7 +38,7 @@ def check(c: Config, spec: registry.MethodSpec) -> None:
       ' staleness.jobs to False'
     )
   if not s.bound:
-    if s.jobs and s.swap == 'batch':
+    if s.jobs:
       return
     if s.order == 'latest' or s.depth > 0 or s.devices or s.swap != 'batch':
       raise ValueError(
@@ -83,6 +83,15 @@ def check(c: Config, spec: registry.MethodSpec) -> None:
     raise ValueError(
       "staleness.order='latest' is for batches that are collected beside the"
       ' updates; set staleness.depth to 1 or more'
+    )
+
+
+def folder(c: Config, workdir: str) -> None:
+  """Raises ValueError for a folder that jobs cannot share."""
+  if c.staleness.jobs and workdir.startswith(storage.SCHEME):
+    raise ValueError(
+      'staleness.jobs needs a --workdir that all machines mount, got'
+      f' {workdir!r}'
     )
 
 
@@ -174,6 +183,8 @@ def _kept_home(c: Config) -> str:
     held = value if isinstance(value, list | tuple) else [value]
     if local := [x for x in held if objects.is_local(x)]:
       return f'config.{name}={local[0]!r} is an object of this one'
+  if c.staleness.swap != 'batch':
+    return f'staleness.swap={c.staleness.swap!r} needs the learner at hand'
   if c.staleness.depth == 0:
     return 'staleness.depth=0 leaves them no batch'
   return _asked_here(c)

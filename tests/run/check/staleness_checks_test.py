@@ -4,6 +4,7 @@ import pytest
 
 from agentrl.configs import atom_searcher, base, grpo, stages
 from agentrl.run.check import fields, staleness_checks, validate
+from agentrl.runtime import objects
 from tests import errors
 
 
@@ -44,6 +45,11 @@ def test_a_method_with_a_trust_region_may_be_stale():
     ({'devices': 3}, 'rollout.batch=64 staleness.devices=3'),
     ({'devices': 2, 'depth': 2}, 'staleness.depth=2'),
     ({'devices': 2, 'depth': 0}, 'staleness.devices=2 staleness.depth=0'),
+    (
+      {'jobs': True, 'order': 'latest', 'swap': 'turn'},
+      "staleness.swap='turn'",
+    ),
+    ({'jobs': True, 'depth': 0}, 'staleness.jobs staleness.depth=0'),
   ],
 )
 def test_a_mistake_is_one_sentence(changes, names):
@@ -99,6 +105,35 @@ def test_judges_are_asked_by_one_thread():
   c = atom_searcher.get_config('tiny')
   c.staleness.update(dict(bound=1, anchor='behaviour', depth=1))
   with errors.raises(ValueError, 'staleness.depth=1 judge'):
+    validate.config(c)
+
+
+def test_jobs_collect_on_any_mesh_and_without_staleness():
+  c = config(jobs=True)
+  c.mesh.update(dict(data=2, fsdp=2))
+  assert staleness_checks.depth(validate.config(c)) == 3
+  c.staleness.update(dict(bound=0, anchor=''))
+  assert staleness_checks.depth(validate.config(c)) == 1
+
+
+def test_jobs_know_only_what_can_be_imported():
+  c = config('tiny,env=jsonl', jobs=True)
+  c.env.verifier = objects.name_of(lambda answer, task: 1.0)
+  with errors.raises(ValueError, 'staleness.jobs config.env.verifier'):
+    staleness_checks.check(fields.read(c), base.wiring(c))
+
+
+def test_jobs_share_a_folder_and_no_bucket():
+  c = validate.config(config(jobs=True))
+  staleness_checks.folder(c, '/shared/run')
+  with errors.raises(ValueError, 'staleness.jobs --workdir gs://a/b'):
+    staleness_checks.folder(c, 'gs://a/b')
+
+
+def test_judges_and_services_answer_no_jobs():
+  c = atom_searcher.get_config('tiny')
+  c.staleness.update(dict(bound=1, anchor='behaviour', jobs=True))
+  with errors.raises(ValueError, 'staleness.jobs judge'):
     validate.config(c)
 
 
