@@ -15,6 +15,7 @@ What goes over a connection is pickled: both ends are of one run.
 
 import collections
 import contextlib
+import functools
 import pickle
 import threading
 import time
@@ -241,12 +242,13 @@ def work(
     if kind == 'end':
       return
     began = time.monotonic()
-    with _running(lambda order=order: collect(order), halted) as call:
+    with _running(functools.partial(collect, order), halted) as call:
       answer = _with_beats(connection, call, stopping)
     if isinstance(answer, Exception):
       connection.send_bytes(pickle.dumps(('failed', _sendable(answer))))
       continue
-    made = Collected(*answer, time.monotonic() - began)
+    batch, metrics = answer
+    made = Collected(batch, metrics, time.monotonic() - began)
     connection.send_bytes(pickle.dumps(('batch', made), protocol=5))
 
 

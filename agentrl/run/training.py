@@ -148,9 +148,9 @@ class InEveryProcess:
   ) -> tuple[Batch, Metrics]:
     self._ahead.publish(state, step)
     made = distributed.allgather_objects(
-      lambda: self._ahead.take(step) if distributed.first() else None
+      lambda: [self._ahead.take(step)] if distributed.first() else []
     )
-    batch, metrics = made[0]
+    batch, metrics = made[0][0]
     return placement.Jobs().place(batch), metrics
 
 

@@ -10,7 +10,9 @@ until its time is over, and nothing else.
 """
 
 import contextlib
+import functools
 import json
+import multiprocessing
 import multiprocessing.connection as mp
 import os
 import pathlib
@@ -82,7 +84,7 @@ class Door:
       if not self._greeted.acquire(blocking=False):
         caller.close()
         continue
-      threads.start(lambda caller=caller: self._answer(caller))
+      threads.start(functools.partial(self._answer, caller))
 
   def _answer(self, caller: socket.socket) -> None:
     with _framed(caller) as connection:
@@ -154,7 +156,11 @@ def _prove(connection: Connection, key: bytes, *, calls: bool = False) -> None:
   try:
     for prove in (answer, ask) if calls else (ask, answer):
       prove(connection, key)
-  except (mp.AuthenticationError, EOFError, AssertionError) as error:
+  except (
+    multiprocessing.AuthenticationError,
+    EOFError,
+    AssertionError,
+  ) as error:
     raise OSError('the other side has another key') from error
   limit(connection, 0.0)
 

@@ -29,7 +29,7 @@ def unpack(data: bytes, like: PyTree) -> PyTree:
     ValueError: the data are damaged, or of another tree.
   """
   try:
-    arrays = serialization.msgpack_restore(bytearray(data))
+    arrays = serialization.msgpack_restore(data)
     found = {path: (x.shape, str(x.dtype)) for path, x in arrays.items()}
   except Exception as error:  # msgpack raises what it likes
     raise ValueError(f'the arrays cannot be read: {error}') from error
