@@ -195,6 +195,7 @@ METRICS: Mapping[str, Description] = {
     ('*/spared', 'share', 'tokens left out for their covariance'),
     ('*/outside', 'share', 'tokens outside the entropy bounds'),
     ('*/gate', '', 'mean factor of a soft clip'),
+    ('*/width', '', 'mean factor of the clip, which shrinks for stale tokens'),
     ('*/future', '', 'mean weight by what follows a token'),
     ('*/suffix', '', 'mean ratio of what follows a token'),
     ('*/good', 'share', 'tokens of trajectories to imitate'),

@@ -62,7 +62,9 @@ def ratio_metrics(log_rho, a, weight, clip_low, clip_high) -> Metrics:
   }
 
 
-def clipped(log_rho, a, weight, clip_low: float, clip_high: float) -> Loss:
+def clipped(
+  log_rho, a, weight, clip_low: float | Array, clip_high: float | Array
+) -> Loss:
   """`ops.ppo_clip` of a ratio, with its metrics."""
   value = ops.ppo_clip(log_rho, a, low=clip_low, high=clip_high)
   return value, ratio_metrics(log_rho, a, weight, clip_low, clip_high)

@@ -18,9 +18,17 @@ def log_ratio(logp: Array, old_logp: Array) -> Array:
 
 
 def ppo_clip(
-  log_ratio: Array, advantage: Array, *, low: float = 0.2, high: float = 0.2
+  log_ratio: Array,
+  advantage: Array,
+  *,
+  low: float | Array = 0.2,
+  high: float | Array = 0.2,
 ) -> Array:
-  """max(−A ρ, −A clip(ρ, 1 − low, 1 + high))   (PPO, arXiv 1707.06347)"""
+  """max(−A ρ, −A clip(ρ, 1 − low, 1 + high))   (PPO, arXiv 1707.06347)
+
+  Args:
+    low, high: widths of the clip, of all tokens or of each
+  """
   chex.assert_equal_shape([log_ratio, advantage])
   a, rho = advantage, jnp.exp(log_ratio)
   return jnp.maximum(-a * rho, -a * jnp.clip(rho, 1 - low, 1 + high))

@@ -11,6 +11,7 @@ from tests import batches
 
 STORY = batches.story(seed=2, groups=2, members=3)
 HP = {'clip_low': 0.2, 'clip_high': 0.3}
+STALE = {'clip_low': 0.8, 'clip_high': 5.0, 'tail': 0.4}
 COV = HP | {'fraction': 0.1, 'least': 0.2, 'most': 4.0}
 
 # case -> loss, hyper-parameters, key
@@ -27,6 +28,8 @@ CASES = {
     0,
   ),
   'future_begins': ('ppo_future', HP, 0),
+  'stale': ('ppo_stale', STALE, 0),
+  'stale_begins': ('ppo_stale', HP, 0),
   'ppo_begins': ('ppo', HP, 0),
 }
 VARIANTS = ('turn', batches.EXPLICIT)

@@ -88,6 +88,18 @@ def test_a_loss_without_a_trust_region_is_refused(loss):
     validate.config(base.finish(c))
 
 
+def test_a_clip_that_shrinks_with_age_needs_the_ratio_to_the_sampler():
+  c = config()
+  c.loss, c.loss_aggregation = ('ppo_stale',), {}
+  del c.hp.ppo, c.coef.ppo
+  validate.config(base.finish(c))
+  c.staleness.anchor, c.post = 'update', ('truncated_is',)
+  with errors.raises(ValueError, 'staleness.anchor behaviour ppo_stale update'):
+    validate.config(base.finish(c))
+  c.staleness.update(bound=0, anchor='')
+  validate.config(c)
+
+
 @pytest.mark.parametrize('mesh', [{'data': -1}, {'fsdp': 2}])
 def test_threads_are_for_one_device(mesh):
   c = config(depth=1)
