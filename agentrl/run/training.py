@@ -10,11 +10,13 @@ import jax
 import numpy as np
 
 from agentrl import hooks as hooks_lib
-from agentrl import loop
-from agentrl.log import no_gradient, progress
+from agentrl import loop, registry
+from agentrl.learner.algorithm import BEHAVIOUR, POLICY
+from agentrl.log import drift, no_gradient, progress
 from agentrl.log.sample import TrajectoryLogger
 from agentrl.rollout import tickets
 from agentrl.run import algorithm, placement
+from agentrl.run.experiment import Experiment
 from agentrl.run.outputs import RunOutputs
 from agentrl.run.stage.base import Stage
 from agentrl.runtime import distributed
@@ -206,6 +208,24 @@ def make_hooks(
   )
 
 
+def drift_limits(s: Experiment) -> drift.Limits | None:
+  """Returns what old batches must not exceed; None where no loss says.
+
+  That is a loss which clips the ratio to the policy that sampled.
+  """
+  c = s.config
+  if not c.staleness.bound or c.staleness.anchor != BEHAVIOUR:
+    return None
+  spec = s.algorithm.spec
+  for name in spec.loss:
+    ((_, hp),) = registry.settings_of(spec, 'loss', name)
+    if {'clip_low', 'clip_high'} <= hp.keys():
+      radius = drift.clip_range(hp['clip_low'], hp['clip_high'])
+      rate = s.algorithm.context.rules[POLICY].lr
+      return drift.Limits(c.staleness.bound, name, radius, rate)
+  return None
+
+
 class ProgressLine:
   """Tells the reporter how far a run is; a sink of LogMetrics."""
 
@@ -213,6 +233,11 @@ class ProgressLine:
     self._stages = {stage.name: stage for stage in stages}
     self._reporter = reporter
     self._learning = no_gradient.NoGradient(reporter.say)
+    self._speed = {
+      stage.name: drift.TooFast(limits, reporter.say)
+      for stage in stages
+      if stage.kind == 'rl' and (limits := drift_limits(stage.experiment))
+    }
 
   def __call__(self, step: int, scalars: dict, *, phase: str) -> None:
     means = {}
@@ -229,5 +254,7 @@ class ProgressLine:
     stage = self._stages[phase]
     if stage.kind == 'rl':
       self._learning.see(scalars)
+    if phase in self._speed:
+      self._speed[phase].see(scalars)
     done, steps = step - stage.start, stage.end - stage.start
     self._reporter.update(phase, done, steps, means)

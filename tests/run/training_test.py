@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl import hooks, loop
+from agentrl import hooks, loop, optimizer, registry
+from agentrl.configs import grpo
 from agentrl.log.sample import TrajectoryLogger
 from agentrl.run import training
 from agentrl.runtime.preemption import Stopped
@@ -45,6 +46,11 @@ class Stage:
   skipped: object
   algorithm: object = None
   collectors: tuple = ()
+  experiment: object = dataclasses.field(
+    default_factory=lambda: types.SimpleNamespace(
+      config=grpo.get_config('tiny')
+    )
+  )
 
   @property
   def kind(self):
@@ -225,3 +231,45 @@ def test_updates_without_a_finite_gradient_end_the_run():
   done = 5 + hooks.MAX_NONFINITE_UPDATES + 1  # the last row is read a step late
   assert f'no finite gradient at step {done};' in book.lines[-1][1]
   assert book.only('save') == [(done,)]
+
+
+def stale(loss='ppo', **changes):
+  """An experiment whose batches are 4 updates old, as far as it is read."""
+  c = grpo.get_config('tiny')
+  c.staleness.update({'bound': 4, 'anchor': 'behaviour'} | changes)
+  spec = registry.MethodSpec(loss=('entropy', loss), hp={loss: {loss: HP}})
+  rules = {'policy': optimizer.OptimizerConfig(lr=0.5)}
+  context = types.SimpleNamespace(rules=rules)
+  return types.SimpleNamespace(
+    config=c, algorithm=types.SimpleNamespace(spec=spec, context=context)
+  )
+
+
+HP = {'clip_low': 0.2, 'clip_high': 0.1}
+
+
+def test_a_stale_run_watches_the_clip_of_its_loss():
+  got = training.drift_limits(stale())
+  assert got == (4, 'ppo', pytest.approx(np.log(1.1)), 0.5)
+  assert training.drift_limits(stale(bound=0)) is None
+  # The ratio of the loss does not see the age.
+  assert training.drift_limits(stale(anchor='update')) is None
+  free = stale()
+  free.algorithm.spec = registry.MethodSpec(loss=('sapo',))
+  assert training.drift_limits(free) is None
+
+
+def test_a_run_says_once_that_it_is_too_fast():
+  said = []
+  reporter = types.SimpleNamespace(say=said.append, update=lambda *args: None)
+  stages = [Stage(*x, Book(), None) for x in STAGES]
+  stages[1].experiment = stale()
+  line = training.ProgressLine(stages, reporter)
+  row = {'ppo/approx_kl': 0.5, 'rollout/age': 4.0, 'loss/total': 0.0}
+  for step in range(40):
+    line(step, row, phase='sft')
+  assert not said
+  for step in range(40):
+    line(step, row, phase='rl')
+  (text,) = said
+  assert 'role.policy.lr' in text
