@@ -28,28 +28,30 @@ _MODEL = cli.flag(
   Path(empty=False),
   'Directory with the config.json of a checkpoint, or its name on the hub',
 )
+_MEASURED = cli.flag(
+  'measured',
+  None,
+  Path(empty=False),
+  "Run that collected in threads on the config's devices, or its seconds of"
+  ' collecting and of an update such as 30,10; recommends a staleness.bound',
+)
 _COMPILE = flags.DEFINE_list(
-  'compile',
-  [],
-  'Programs to compile for them: update, prefill, decode, rollout.',
+  'compile', [], 'Programs to compile: update, prefill, decode, rollout.'
 )
 
 
 def main() -> None:
-  from agentrl.lab.capacity import (  # imports jax, after the flags
-    hardware,
-    report,
-  )
+  from agentrl.lab.capacity import hardware, report  # jax, after the flags
 
-  c, names = _CONFIG.value, _COMPILE.value
+  c, where, names = _CONFIG.value, _TOPOLOGY.value, _COMPILE.value
   if names:
     from agentrl.lab.capacity.compiled import table
 
-    table.check(c, names, hardware.parse(_TOPOLOGY.value))
-  print(report.report(c, _TOPOLOGY.value, _MODEL.value), flush=True)
+    table.check(c, names, hardware.parse(where))
+  print(report.report(c, where, _MODEL.value, _MEASURED.value), flush=True)
   if names:
     print()
-    for line in table.lines(c, _TOPOLOGY.value, names, _MODEL.value):
+    for line in table.lines(c, where, names, _MODEL.value):
       print(line, flush=True)
 
 

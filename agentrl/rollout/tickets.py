@@ -214,15 +214,14 @@ class Tickets:
     self, ticket: int, result: Future, collect: Collect, state: TrainState
   ) -> None:
     """Collects a ticket; whatever it raises is raised where it is needed."""
+    began = time.monotonic()
     try:
-      began = time.monotonic()
       batch, metrics = collect(state, self._task(state, ticket), ticket)
-      took = jnp.float32(time.monotonic() - began), jnp.ones(())
-      made = batch, {'time/collect_seconds': took} | metrics
     except BaseException as error:
       result.set_exception(error)
     else:
-      result.set_result(made)
+      took = jnp.float32(time.monotonic() - began), jnp.ones(())
+      result.set_result((batch, {'time/collect_seconds': took} | metrics))
     with self._lock:
       del self._running[ticket]
       self._idle.append(collect)

@@ -47,10 +47,24 @@ class Workload(NamedTuple):
     return self.batch * self.turns * self.message
 
 
+class Copies(NamedTuple):
+  """Copies of what rollouts read, for batches of earlier policy versions."""
+
+  roles: tuple[str, ...] = ()  # of each copy
+  still: tuple[str, ...] = ()  # that never change: samplers hold them once
+  past: int = 0  # in the state, beside its own
+  published: int = 0  # with samplers in threads
+  devices: int = 0  # that only collect and hold the published; 0: the mesh's
+
+
+NO_COPIES = Copies()
+
+
 class DeviceMemory(NamedTuple):
   """Bytes of one device."""
 
   parameters: float  # of every role
+  versions: float  # Copies of them
   moments: float  # of every role's optimizer
   gradients: float  # of the role that is being trained
   gathered: float  # whole along `embed` while computing, with their gradients
@@ -63,8 +77,8 @@ class DeviceMemory(NamedTuple):
   def peak(self) -> float:
     """At the fullest moment: of an update, or of a rollout."""
     update = self.gradients + self.gathered + self.activations
-    held = self.parameters + self.moments + self.engines + self.rows
-    return held + max(update, self.rollout)
+    held = self.parameters + self.versions + self.moments
+    return held + self.engines + self.rows + max(update, self.rollout)
 
 
 class Flops(NamedTuple):
@@ -83,6 +97,8 @@ class Estimate(NamedTuple):
   memory: DeviceMemory
   flops: Flops
   weights: float  # bytes that a device reads to write a token in every slot
+  collectors: int  # devices that collect
+  sampler: DeviceMemory | None = None  # of one that does nothing else
 
 
 def estimate(
@@ -90,6 +106,7 @@ def estimate(
   shape: transformer.DecoderConfig,
   work: Workload,
   sizes: Sizes,
+  copies: Copies = NO_COPIES,
 ) -> Estimate:
   """Estimates a step on a mesh of these sizes.
 
@@ -98,13 +115,23 @@ def estimate(
   for module in learner.context.modules.values():
     for p in jax.tree.leaves(module.specs, is_leaf=mesh.is_param):
       mesh.check_divides(p, sizes)
+  apart, where = None, sizes
+  if copies.devices:
+    apart, where = sampler(learner, shape, work, copies), samplers(copies)
   return Estimate(
     work,
     sizes,
-    memory(learner, shape, work, sizes),
+    memory(learner, shape, work, sizes, copies),
     flops(learner, shape, work),
-    writing(shape, decoder(learner), sizes),
+    weights=writing(shape, decoder(learner), where),
+    collectors=math.prod(where.values()),
+    sampler=apart,
   )
+
+
+def samplers(copies: Copies) -> Sizes:
+  """Sizes of the mesh of the devices that only collect: each has it whole."""
+  return dict.fromkeys(mesh.AXES, 1) | {'data': copies.devices}
 
 
 def held(specs, sizes: Sizes, rules: Mapping = mesh.RULES) -> int:
@@ -136,35 +163,85 @@ def memory(
   shape: transformer.DecoderConfig,
   work: Workload,
   sizes: Sizes,
+  copies: Copies = NO_COPIES,
 ) -> DeviceMemory:
-  """Bytes of one device at the fullest moment."""
+  """Bytes of one device of the mesh at the fullest moment."""
   modules, rules = learner.context.modules, learner.context.rules
   stored = {role: held(m.specs, sizes) for role, m in modules.items()}
   batch, specs = mesh.num_shards('batch', sizes), decoder(learner)
-  number = jnp.dtype(shape.dtype).itemsize
-  here = work._replace(
-    micro=max(1, work.micro // batch), slots=-(-work.slots // batch)
-  )
+  here = work._replace(micro=max(1, work.micro // batch))
   # The teacher's hidden states, as read and as dealt.
   compared = teacher.comparison(learner.spec) is not None
+  number = jnp.dtype(shape.dtype).itemsize
   token = ROW + (2 * number * shape.width if compared else 0)
+  rollout, engines = sampling(learner, shape, work, sizes)
+  apart = copies._replace(published=0) if copies.devices else copies
+  return DeviceMemory(
+    parameters=sum(stored.values()),
+    versions=versions(learner, sizes, apart),
+    moments=sum(moments(r, modules[n].specs, sizes) for n, r in rules.items()),
+    gradients=max(stored[role] for role in rules),
+    gathered=gathered(shape, specs, sizes, frozen(learner)),
+    activations=activations(shape, here, sizes),
+    rollout=rollout,
+    engines=engines,
+    rows=token * work.rows * work.tokens / batch,
+  )
+
+
+def sampler(
+  learner: Algorithm,
+  shape: transformer.DecoderConfig,
+  work: Workload,
+  copies: Copies,
+) -> DeviceMemory:
+  """Bytes of a device that only collects."""
+  sizes = samplers(copies)
+  rollout, engines = sampling(learner, shape, work, sizes)
+  return DeviceMemory(
+    parameters=0,
+    versions=versions(learner, sizes, copies._replace(past=0)),
+    moments=0,
+    gradients=0,
+    gathered=0,
+    activations=0,
+    rollout=rollout,
+    engines=engines,
+    rows=ROW * work.rows * work.tokens / copies.devices,
+  )
+
+
+def versions(learner: Algorithm, sizes: Sizes, copies: Copies) -> float:
+  """Bytes of the copies that one device holds."""
+  modules = learner.context.modules
+  each = sum(held(modules[role].specs, sizes) for role in copies.roles)
+  still = sum(held(modules[role].specs, sizes) for role in copies.still)
+  return (copies.past + copies.published) * each + still * bool(
+    copies.published
+  )
+
+
+def sampling(
+  learner: Algorithm,
+  shape: transformer.DecoderConfig,
+  work: Workload,
+  sizes: Sizes,
+) -> tuple[float, float]:
+  """Bytes of one device that a rollout takes, and that engines keep.
+
+  Parameters as tokens are written with them, and what slots have read.
+  """
+  specs, batch = decoder(learner), mesh.num_shards('batch', sizes)
+  number, here = jnp.dtype(shape.dtype).itemsize, -(-work.slots // batch)
 
   def slots(capacity: int) -> float:
     position = number * 2 * shape.layers * shape.kv_heads * shape.head_dim
     logits = FLOAT * 3 * shape.vocab
     own = (capacity * position + logits) / sizes['tensor']
-    return writing(shape, specs, sizes) + here.slots * own
+    return writing(shape, specs, sizes) + here * own
 
-  return DeviceMemory(
-    parameters=sum(stored.values()),
-    moments=sum(moments(r, modules[n].specs, sizes) for n, r in rules.items()),
-    gradients=max(stored[role] for role in rules),
-    gathered=gathered(shape, specs, sizes, frozen(learner)),
-    activations=activations(shape, here, sizes),
-    rollout=0 if work.engines else slots(work.capacity),
-    engines=sum(map(slots, work.engines)) + work.guests * held(specs, sizes),
-    rows=token * work.rows * work.tokens / batch,
-  )
+  engines = sum(map(slots, work.engines)) + work.guests * held(specs, sizes)
+  return 0 if work.engines else slots(work.capacity), engines
 
 
 def writing(shape: transformer.DecoderConfig, specs, sizes: Sizes) -> float:

@@ -8,15 +8,17 @@ from agentrl import mesh
 from agentrl.configs import base
 from agentrl.configs.config import Config
 from agentrl.lab.capacity import estimate as estimate_lib
-from agentrl.lab.capacity import hardware
-from agentrl.lab.capacity.estimate import Estimate, Workload
+from agentrl.lab.capacity import hardware, pace
+from agentrl.lab.capacity.estimate import Copies, Estimate, Workload
 from agentrl.lab.capacity.hardware import Topology
+from agentrl.learner.algorithm import Algorithm
 from agentrl.model import hf_weights
 from agentrl.rollout import registered
 from agentrl.run import algorithm, pretrained
-from agentrl.run.check import fields, validate
+from agentrl.run.check import fields, staleness_checks, validate
 from agentrl.run.play import host_env, jit_env
 from agentrl.run.pretrained import Language
+from agentrl.run.stage import stage_state
 from agentrl.runtime import precision
 
 REMAT = ('none', 'dots', 'layer')  # the last keeps least
@@ -24,16 +26,27 @@ _MOST_DEVICES = 4096  # that are tried
 ROOM = 0.9  # of a chip's memory; the rest is the program's and the allocator's
 
 
-def report(c: Config, name: str, model: str | None = None) -> str:
+def report(
+  c: Config,
+  name: str,
+  model: str | None = None,
+  measured: str | None = None,
+) -> str:
   """The table of the config on the topology, and what to change.
 
+  Args:
+    measured: seconds of a batch, or a run: see pace.read; on c's devices
   Raises: ValueError for a config or a topology that cannot be.
   """
+  took = pace.read(measured) if measured else None
   where, lm = hardware.parse(name), language(c, model)
   step = estimate(c, where, lm)
   lines = [*table(c, where, step), counted(lm), '']
   lines.append('It fits.' if fits(step, where) else advice(c, where, lm))
-  return '\n'.join([*lines, fewest(c, where, lm)])
+  lines.append(fewest(c, where, lm))
+  if took:
+    lines += ['', *paced(c, where, took)]
+  return '\n'.join(lines)
 
 
 def language(c: Config, model: str | None = None) -> Language:
@@ -53,22 +66,48 @@ def language(c: Config, model: str | None = None) -> Language:
 
 
 def fits(step: Estimate, where: Topology) -> bool:
-  return step.memory.peak <= ROOM * where.chip.memory
+  return peak(step) <= ROOM * where.chip.memory
+
+
+def peak(step: Estimate) -> float:
+  """Bytes of the fullest device, at its fullest moment."""
+  return max(x.peak for x in (step.memory, step.sampler) if x)
 
 
 def estimate(c: Config, where: Topology, lm: Language) -> Estimate:
   """Estimates the cost of a step of the config on the topology."""
   c = on_topology(c, where)
-  validate.config(c)
+  validate.config(c, devices=where.devices)
   shape = pretrained.computed(c, lm.shape)
   learner = algorithm.make_algorithm(c, shape)
-  sizes = mesh.shape_of(c.mesh)
-  return estimate_lib.estimate(learner, shape, work(c, lm), sizes)
+  sizes, kept = mesh.shape_of(c.mesh), copies(c, learner)
+  return estimate_lib.estimate(learner, shape, work(c, lm), sizes, kept)
+
+
+def copies(c: Config, learner: Algorithm) -> Copies:
+  """Returns the copies that batches of earlier policy versions need.
+
+  The state has S of them in the order 'fixed'. Samplers in threads hold S + 1,
+  or in the order 'latest' the newest and what each running batch began with.
+  """
+  s, depth = c.staleness, staleness_checks.depth(c)
+  if not s.bound:
+    return Copies()
+  reads, fixed = stage_state.reads(c, learner), s.order == 'fixed'
+  return Copies(
+    roles=reads.roles,
+    still=reads.still,
+    past=s.bound if fixed else 0,
+    published=(s.bound if fixed else depth) + 1 if depth else 0,
+    devices=s.devices,
+  )
 
 
 def on_topology(c: Config, where: Topology) -> Config:
   """The config as it runs on the topology: mesh sizes, and compute dtype."""
-  sizes = mesh.sizes(mesh.shape_of(c.mesh), where.devices)
+  sizes = mesh.shape_of(c.mesh)
+  if not c.staleness.devices:  # beside which every size must be named
+    sizes = mesh.sizes(sizes, where.devices)
   changes: dict[str, Any] = {f'mesh.{x}': n for x, n in sizes.items()}
   if c.model.dtype == precision.AUTO:
     changes['model.dtype'] = 'bfloat16'  # accelerators, all of them
@@ -105,10 +144,13 @@ def work(c: Config, lm: Language) -> Workload:
 def table(c: Config, where: Topology, e: Estimate) -> Iterator[str]:
   """Lines for people to read."""
   w, m, chip = e.work, e.memory, where.chip
-  used = math.prod(e.sizes.values())
+  used = math.prod(e.sizes.values()) + c.staleness.devices
   axes = ' '.join(f'{name}={n}' for name, n in e.sizes.items() if n > 1)
   axes = axes or 'of one'
-  yield f'{c.method} on {where.name}: {where.devices} devices, mesh {axes}'
+  apart = f', {n} that collect' if (n := c.staleness.devices) else ''
+  yield (
+    f'{c.method} on {where.name}: {where.devices} devices, mesh {axes}{apart}'
+  )
   yield f'({chip.source})'
   if used < where.devices:
     yield f'{where.devices - used} devices are idle: set c.mesh.fsdp to -1.'
@@ -116,6 +158,8 @@ def table(c: Config, where: Topology, e: Estimate) -> Iterator[str]:
   yield 'memory of a device                   GB'
   yield from _lines(m, 1e9)
   yield line('at the fullest moment', m.peak / 1e9)
+  if e.sampler:
+    yield line('one that collects', e.sampler.peak / 1e9)
   yield line('there is', chip.memory / 1e9)
   yield ''
   yield 'a step, all devices      10^12 FLOPs'
@@ -124,19 +168,33 @@ def table(c: Config, where: Topology, e: Estimate) -> Iterator[str]:
   yield f'tokens of a step: {w.rows * w.tokens:,} read in {w.rows:,} rows,'
   yield f'  of which {w.written:,} sampled in {w.batch * w.turns:,} turns'
   update, rollout = seconds(e, where)
-  rate = w.written / (update + rollout)
+  both = max(update, rollout) if e.sampler else update + rollout
   yield f'seconds at least: {update:.3g} an update, {rollout:.3g} a rollout;'
-  yield f'  at most {rate:,.0f} sampled tokens a second'
+  yield f'  at most {w.written / both:,.0f} sampled tokens a second'
 
 
 def seconds(e: Estimate, where: Topology) -> tuple[float, float]:
   """Lower bounds of an update and of a rollout, at the peak rates of chips."""
   w, chip, used = e.work, where.chip, math.prod(e.sizes.values())
-  rate = used * chip.flops
   passes = w.turns * w.message * -(-w.batch // w.slots)
   return (
-    (e.flops.forward + e.flops.backward) / rate,
-    max(e.flops.rollout / rate, passes * e.weights / chip.bandwidth),
+    (e.flops.forward + e.flops.backward) / (used * chip.flops),
+    max(
+      e.flops.rollout / (e.collectors * chip.flops),
+      passes * e.weights / chip.bandwidth,
+    ),
+  )
+
+
+def paced(c: Config, where: Topology, took: pace.Pace) -> Iterator[str]:
+  """Lines on the staleness to take at a pace measured on c's devices."""
+  sizes = mesh.shape_of(on_topology(c, where).mesh)
+  learners = math.prod(sizes.values())
+  return pace.lines(
+    took,
+    learners=learners,
+    collectors=c.staleness.devices or learners,
+    devices=where.devices,
   )
 
 
@@ -160,9 +218,8 @@ def advice(c: Config, where: Topology, lm: Language) -> str:
       micro = max(least, micro // 2)
     if micro != c.micro_batch:
       changes |= {'micro_batch': micro}
-    peak = step.memory.peak / 1e9
     flags = _flags(c, changes)
-    return f'It does not fit. With {flags} it needs {peak:.3g} GB.'
+    return f'It does not fit. With {flags} it needs {peak(step) / 1e9:.3g} GB.'
   learner = algorithm.make_algorithm(c, lm.shape)
   total = 4 * mesh.count(estimate_lib.decoder(learner)) / 1e9
   room = ROOM * where.chip.memory * where.devices / 1e9
@@ -219,7 +276,8 @@ def candidates(c: Config, where: Topology) -> Iterator[dict]:
   heavier = REMAT[REMAT.index(c.model.remat) + 1 :]
   for tensor in (1, 2, 4, 8):
     changes = {f'mesh.{name}': 1 for name in mesh.AXES}
-    changes |= {'mesh.fsdp': max(1, where.devices // tensor)}
+    devices = where.devices - c.staleness.devices
+    changes |= {'mesh.fsdp': max(1, devices // tensor)}
     changes |= {'mesh.tensor': tensor}
     yield changes
     if c.model.dtype != 'bfloat16':

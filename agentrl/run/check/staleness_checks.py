@@ -25,9 +25,13 @@ def depth(c: Config) -> int:
   return int(s.bound > 0 and bool(pays) and not _kept_apart(c))
 
 
-def check(c: Config, spec: registry.MethodSpec) -> None:
+def check(
+  c: Config, spec: registry.MethodSpec, devices: int | None = None
+) -> None:
   """Checks that a method can learn from batches of its age.
 
+  Args:
+    devices: that the run would have; None: those at hand
   Raises:
     ValueError: it cannot, in one sentence.
   """
@@ -77,7 +81,7 @@ def check(c: Config, spec: registry.MethodSpec) -> None:
       f'staleness.depth={s.depth} collects in threads, and {why}; set'
       ' staleness.depth to 0, which gives the same numbers'
     )
-  _check_devices(c)
+  _check_devices(c, len(jax.devices()) if devices is None else devices)
   _check_swap(c, spec)
   if s.order == 'latest' and not depth(c):
     raise ValueError(
@@ -137,12 +141,12 @@ def _check_swap(c: Config, spec: registry.MethodSpec) -> None:
     )
 
 
-def _check_devices(c: Config) -> None:
-  """Checks the devices that collect batches."""
+def _check_devices(c: Config, there: int) -> None:
+  """Checks the devices that collect batches, of those that are there."""
   s, shape = c.staleness, mesh.shape_of(c.mesh)
   if not s.devices or s.jobs:
     return
-  there, own = len(jax.devices()), math.prod(shape.values())
+  own = math.prod(shape.values())
   if min(shape.values()) < 0 or own + s.devices > there:
     raise ValueError(
       f'staleness.devices={s.devices} leave {max(0, there - s.devices)} of'

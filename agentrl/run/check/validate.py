@@ -31,9 +31,11 @@ from agentrl.schedule import SHAPES
 _COLLECTED = ('task', 'prefix', 'rollout', 'collect', 'judge', 'reward')
 
 
-def config(given: Any) -> Config:
+def config(given: Any, devices: int | None = None) -> Config:
   """Checks a ConfigDict before anything expensive; returns its Config.
 
+  Args:
+    devices: that the run would have; None: those at hand
   Raises:
     ValueError: something does not fit, in one sentence.
   """
@@ -53,21 +55,21 @@ def config(given: Any) -> Config:
   open_ended = -1 in shape.values()
   here = len(jax.devices()) if open_ended else math.prod(shape.values())
   sizes = mesh.sizes(shape, here)
-  devices = mesh.num_shards('batch', sizes)
+  shards = mesh.num_shards('batch', sizes)
   for name, size in (
     ('rollout.batch', r.batch),
     ('rollout.slots', r.slots),
     ('micro_batch', c.micro_batch),
     ('sft.batch', c.sft.batch),
   ):
-    if size % devices:
+    if size % shards:
       axes = (
         f'mesh.{x}={sizes[x]}' for x in mesh.RULES['batch'] if sizes[x] > 1
       )
       raise ValueError(
-        f'{name}={size} is not divisible by {devices}, over which'
+        f'{name}={size} is not divisible by {shards}, over which'
         f' {" and ".join(axes)} split rows; set it to'
-        f' {-(-size // devices) * devices}'
+        f' {-(-size // shards) * shards}'
       )
   if 'policy' not in c.role or c.role['policy'].kind != 'train':
     raise ValueError('c.role.policy must exist and have kind train')
@@ -89,7 +91,7 @@ def config(given: Any) -> Config:
   stages.check(c)
   registry.check(spec, c)
   reward_checks.returned(spec)
-  staleness_checks.check(c, spec)
+  staleness_checks.check(c, spec, devices)
   for name, chain in c.stream.items():  # also those that advantage lacks
     for link in chain:
       registry.get('link', link, f'c.stream.{name}')
@@ -101,17 +103,17 @@ def config(given: Any) -> Config:
   reading_checks.teachers(spec)
   reading_checks.sampled(c, spec)
   if c.stage:
-    _check_stages(c)
+    _check_stages(c, devices)
   return c
 
 
-def _check_stages(c: Config) -> None:
+def _check_stages(c: Config, devices: int | None) -> None:
   """Checks the config of every stage, which has no stages of its own."""
   plans = stages.plans(c)
   for plan in plans:
     if plan.config is not c:
       try:
-        config(plan.config)
+        config(plan.config, devices)
       except ValueError as error:
         raise ValueError(f'stage {plan.name}: {error}') from error
   stage_checks.found(plans)

@@ -1,16 +1,25 @@
 """Estimates from shapes: by hand, and against what the compiler says."""
 
+import contextlib
 import dataclasses
 import json
 import re
 
 import huggingface_hub
+import jax
+import numpy as np
 import pytest
 
+from agentrl import mesh
 from agentrl.configs import grpo, oprl
+from agentrl.lab.capacity import estimate as estimate_lib
 from agentrl.lab.capacity import hardware, report
+from agentrl.learner import update
 from agentrl.model import hf_weights
+from agentrl.rollout import tickets
+from agentrl.run import algorithm
 from agentrl.run.check import fields
+from agentrl.run.stage import stage_state
 from tests import checkpoints, errors
 
 
@@ -190,6 +199,126 @@ def test_seconds_are_of_products_or_of_the_memory():
   assert report.seconds(many, where)[1] == 1e30 / where.chip.flops
   half = few._replace(work=few.work._replace(slots=few.work.batch // 2))
   assert report.seconds(half, where)[1] == 2 * rollout
+
+
+def stale(method=grpo, rank=0, arg='tiny', **changes):
+  c = method.get_config(arg)
+  c.lora.rank = rank
+  c.staleness.update(dict(bound=3, anchor='behaviour') | changes)
+  return c
+
+
+def kept(c, **changes):
+  """(copies, the policy's parameters, the base's) that the config needs."""
+  c = fields.read(c)
+  learner = algorithm.make_algorithm(c, report.language(c).shape)
+  state = update.init(learner, jax.random.key(0))
+  state = stage_state.init_past([(c, learner)], state)
+  sizes = dict.fromkeys(mesh.AXES, 1)
+  found = report.copies(c, learner)
+  told = estimate_lib.versions(learner, sizes, found._replace(**changes))
+  return state, told, found
+
+
+def size(tree) -> int:
+  return sum(x.nbytes for x in jax.tree.leaves(tree))
+
+
+@pytest.mark.parametrize('rank', [0, 2])
+def test_a_state_holds_what_is_counted(rank):
+  """Parameters of earlier versions; of adapters, without their base."""
+  state, told, found = kept(stale(rank=rank))
+  assert found.published == 0  # inside jit: the state alone
+  assert told == size([x.params for x in state.past]) > 0
+  assert told == 3 * size(state.params['policy'])
+  latest = stale(order='latest', depth=1, rank=rank)
+  state, told, found = kept(latest, published=0)
+  assert not state.past
+  assert told == 0
+
+
+@pytest.mark.parametrize(
+  ('changes', 'copies'), [({}, 4), ({'order': 'latest', 'depth': 2}, 3)]
+)
+@pytest.mark.parametrize('rank', [0, 2])
+def test_samplers_in_threads_hold_what_is_counted(rank, changes, copies):
+  """S + 1 versions, or the newest and what running batches began with."""
+  c = stale(arg='tiny,env=countdown', rank=rank, **changes)
+  state, told, found = kept(c, past=0)
+  assert found.published == copies
+  policy = size(state.params['policy'])
+  assert told == copies * policy + size(state.params.get('base', ()))
+  if not changes:
+    published = []
+    played = tickets.Tickets(
+      tickets.Book(3, 'fixed', first=0, end=1),
+      task=lambda state, n: None,
+      collectors=[lambda *args: (None, {})],
+      reads=stage_state.reads(fields.read(c), algorithm_of(c)),
+      publish=lambda tree: published.append(tree) or tree,
+    )
+    with contextlib.closing(played):
+      played.collect(state, None, 0)
+    parameters = [
+      x for x in jax.tree.leaves(published) if x.dtype == np.float32
+    ]
+    assert size(parameters) == told
+
+
+def algorithm_of(c):
+  c = fields.read(c)
+  return algorithm.make_algorithm(c, report.language(c).shape)
+
+
+def test_copies_are_beside_everything_else():
+  where = hardware.parse('1xL4')
+  young, old = tiny(), stale()
+  young, old = estimate(young, where), estimate(old, where)
+  assert old.memory.versions == 3 * old.memory.parameters
+  assert old.memory.peak == young.memory.peak + old.memory.versions
+  split = stale()
+  split.mesh.fsdp = 4
+  four = estimate(split, hardware.parse('4xL4'))
+  assert four.memory.versions == 3 * four.memory.parameters
+  assert 'versions' in report.report(stale(), '1xL4')
+
+
+def test_devices_that_collect_are_apart():
+  """The mesh has the others; one that collects has parameters whole."""
+  c = stale(devices=4, order='latest')
+  c.mesh.fsdp = -1
+  with errors.raises(ValueError, 'staleness.devices=4 mesh'):
+    estimate(c, hardware.parse('4xH100'))
+  c.mesh.fsdp = 4
+  where = hardware.parse('8xH100')
+  apart = estimate(c, where)
+  together = tiny()
+  together.mesh.fsdp = 4
+  together = estimate(together, hardware.parse('4xH100'))
+  assert apart.memory == together.memory
+  whole = estimate(tiny(), hardware.parse('1xH100')).memory.parameters
+  assert apart.sampler.versions == pytest.approx(2 * whole)
+  text = report.report(c, '8xH100')
+  assert '8 devices, mesh fsdp=4, 4 that collect' in text
+  assert 'idle' not in text
+  # The fuller of both must fit.
+  big = apart._replace(sampler=apart.sampler._replace(versions=1e12))
+  assert report.fits(apart, where)
+  assert not report.fits(big, where)
+
+
+def test_a_pace_is_of_the_devices_of_the_config():
+  """On 4 that learn and 4 that collect, or on 8 that do both."""
+  apart = stale(devices=4)
+  apart.mesh.fsdp = 4
+  together = tiny()
+  together.mesh.fsdp = 8
+  for c, seconds in ((apart, '20 s'), (together, '40 s')):
+    text = report.report(c, '8xH100', measured='30,10')
+    assert f'staleness.devices=6: {seconds}' in text
+    assert 'staleness.bound=3' in text
+  with errors.raises(ValueError, '--measured 30,0'):
+    report.report(tiny(), '8xH100', measured='30,0')
 
 
 def test_bad_input():

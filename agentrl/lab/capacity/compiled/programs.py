@@ -19,9 +19,11 @@ from agentrl.lab.capacity.estimate import Workload
 from agentrl.learner import update as update_lib
 from agentrl.learner.algorithm import Algorithm
 from agentrl.nn import transformer
+from agentrl.rollout import stale
 from agentrl.rollout.engine import programs as engine
 from agentrl.run import algorithm, build, placement
 from agentrl.run.play import collect, jit_env
+from agentrl.run.stage import stage_state
 from agentrl.task.base import make_attempts
 from agentrl.types import SAMPLED, Batch, Rows, TrainState, Turns
 
@@ -39,7 +41,9 @@ def update(c: Config, job: CompileJob):
     )
   program = functools.partial(update_lib.update, alg)
   compiled = jax.jit(program, donate_argnums=0)
-  return compiled.lower(state(alg), batch(job.work))
+  now, kept = state(alg), report.copies(c, alg).past
+  earlier = stale.seen(now, stage_state.reads(c, alg))
+  return compiled.lower(now.replace(past=(earlier,) * kept), batch(job.work))
 
 
 def prefill(c: Config, job: CompileJob):
