@@ -139,9 +139,8 @@ def _framed(caller: socket.socket) -> Connection:
   caller.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
   caller.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
   beats = {'TCP_KEEPIDLE': 30, 'TCP_KEEPINTVL': 10, 'TCP_KEEPCNT': 3}
-  for name, n in beats.items():
-    if hasattr(socket, name):  # Linux has them
-      caller.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), n)
+  for name in beats.keys() & vars(socket).keys():  # Linux has them
+    caller.setsockopt(socket.IPPROTO_TCP, vars(socket)[name], beats[name])
   return Connection(caller.detach())
 
 

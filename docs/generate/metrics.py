@@ -51,6 +51,11 @@ SECTIONS = (
     ' `c.loss` such as `ppo`.',
   ),
   ('Time', ('time',), ''),
+  (
+    'Sampler jobs',
+    ('samplers',),
+    'Of the jobs that collect batches, with `staleness.jobs`.',
+  ),
 )
 _HEAD = """\
 # Metrics

@@ -18,7 +18,6 @@ from agentrl.run import algorithm, pretrained
 from agentrl.run.check import fields, staleness_checks, validate
 from agentrl.run.play import host_env, jit_env
 from agentrl.run.pretrained import Language
-from agentrl.run.stage import stage_state
 from agentrl.runtime import precision
 
 REMAT = ('none', 'dots', 'layer')  # the last keeps least
@@ -91,22 +90,22 @@ def copies(c: Config, learner: Algorithm) -> Copies:
   or in the order 'latest' the newest and what each running batch began with.
   """
   s, depth = c.staleness, staleness_checks.depth(c)
-  if not s.bound:
+  if not s.bound and not s.jobs:
     return Copies()
-  reads, fixed = stage_state.reads(c, learner), s.order == 'fixed'
+  reads, fixed = algorithm.reads(c, learner), s.order == 'fixed'
   return Copies(
     roles=reads.roles,
     still=reads.still,
     past=s.bound if fixed else 0,
     published=(s.bound if fixed else depth) + 1 if depth else 0,
-    devices=s.devices,
+    devices=staleness_checks.set_aside(c),
   )
 
 
 def on_topology(c: Config, where: Topology) -> Config:
   """The config as it runs on the topology: mesh sizes, and compute dtype."""
   sizes = mesh.shape_of(c.mesh)
-  if not c.staleness.devices:  # beside which every size must be named
+  if not staleness_checks.set_aside(c):  # beside which every size must be named
     sizes = mesh.sizes(sizes, where.devices)
   changes: dict[str, Any] = {f'mesh.{x}': n for x, n in sizes.items()}
   if c.model.dtype == precision.AUTO:
@@ -144,10 +143,10 @@ def work(c: Config, lm: Language) -> Workload:
 def table(c: Config, where: Topology, e: Estimate) -> Iterator[str]:
   """Lines for people to read."""
   w, m, chip = e.work, e.memory, where.chip
-  used = math.prod(e.sizes.values()) + c.staleness.devices
+  used = math.prod(e.sizes.values()) + staleness_checks.set_aside(c)
   axes = ' '.join(f'{name}={n}' for name, n in e.sizes.items() if n > 1)
   axes = axes or 'of one'
-  apart = f', {n} that collect' if (n := c.staleness.devices) else ''
+  apart = f', {n} that collect' if (n := staleness_checks.set_aside(c)) else ''
   yield (
     f'{c.method} on {where.name}: {where.devices} devices, mesh {axes}{apart}'
   )
@@ -276,7 +275,7 @@ def candidates(c: Config, where: Topology) -> Iterator[dict]:
   heavier = REMAT[REMAT.index(c.model.remat) + 1 :]
   for tensor in (1, 2, 4, 8):
     changes = {f'mesh.{name}': 1 for name in mesh.AXES}
-    devices = where.devices - c.staleness.devices
+    devices = where.devices - staleness_checks.set_aside(c)
     changes |= {'mesh.fsdp': max(1, devices // tensor)}
     changes |= {'mesh.tensor': tensor}
     yield changes

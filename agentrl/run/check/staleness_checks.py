@@ -25,6 +25,11 @@ def depth(c: Config) -> int:
   return int(s.bound > 0 and bool(pays) and not _kept_apart(c))
 
 
+def set_aside(c: Config) -> int:
+  """Returns how many devices of the run only collect; jobs have their own."""
+  return 0 if c.staleness.jobs else c.staleness.devices
+
+
 def check(
   c: Config, spec: registry.MethodSpec, devices: int | None = None
 ) -> None:

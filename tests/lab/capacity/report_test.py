@@ -254,7 +254,7 @@ def test_samplers_in_threads_hold_what_is_counted(rank, changes, copies):
       tickets.Book(3, 'fixed', first=0, end=1),
       task=lambda state, n: None,
       collectors=[lambda *args: (None, {})],
-      reads=stage_state.reads(fields.read(c), algorithm_of(c)),
+      reads=algorithm.reads(fields.read(c), algorithm_of(c)),
       publish=lambda tree: published.append(tree) or tree,
     )
     with contextlib.closing(played):

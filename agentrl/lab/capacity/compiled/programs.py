@@ -23,7 +23,6 @@ from agentrl.rollout import stale
 from agentrl.rollout.engine import programs as engine
 from agentrl.run import algorithm, build, placement
 from agentrl.run.play import collect, jit_env
-from agentrl.run.stage import stage_state
 from agentrl.task.base import make_attempts
 from agentrl.types import SAMPLED, Batch, Rows, TrainState, Turns
 
@@ -42,7 +41,7 @@ def update(c: Config, job: CompileJob):
   program = functools.partial(update_lib.update, alg)
   compiled = jax.jit(program, donate_argnums=0)
   now, kept = state(alg), report.copies(c, alg).past
-  earlier = stale.seen(now, stage_state.reads(c, alg))
+  earlier = stale.seen(now, algorithm.reads(c, alg))
   return compiled.lower(now.replace(past=(earlier,) * kept), batch(job.work))
 
 
