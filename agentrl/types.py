@@ -284,20 +284,26 @@ class Messages(struct.PyTreeNode):
 
 
 class Copies(struct.PyTreeNode):
-  """Messages that the policy sampled for other attempts of this iteration."""
+  """Messages that the policy sampled before.
+
+  For other attempts of this iteration, whose randomness the environment
+  repeats; or, with keys, for these attempts in earlier iterations.
+  """
 
   rows: Rows  # of A trajectories
   entropy: Array  # [A, K] f32  of their messages, summed over each, nats
   origin: Array  # [B] i32  in [0, A): whose messages and env randomness
   count: int = struct.field(pytree_node=False)  # A
+  key: Array | None = None  # [B, 2] u32  that an attempt with turns goes on by
+  state: Array | None = None  # [A, K] i32  of turns, as in Messages
 
 
 class Prefix(struct.PyTreeNode):
   """First turns of attempts, played as they are given and not sampled.
 
   Messages that the policy did not write are marked Span.PREFIX: not sampled,
-  weight 0, log-prob 0. If an observation differs from the recorded one
-  (Messages.state), the policy takes over.
+  weight 0, log-prob 0. If an observation differs from the recorded one (state),
+  the policy takes over.
   """
 
   turns: Array  # [B] i32  how many; 0: none
@@ -307,6 +313,23 @@ class Prefix(struct.PyTreeNode):
   def forced(self) -> bool:
     """Whether the policy did not write the messages."""
     return isinstance(self.messages, Messages)
+
+  @property
+  def resumed(self) -> bool:
+    """Whether these attempts wrote the messages in earlier iterations."""
+    return isinstance(self.messages, Copies) and self.messages.key is not None
+
+
+class Earlier(struct.PyTreeNode):
+  """Trajectories of earlier iterations, one for each attempt.
+
+  Of an attempt that is new it holds nothing; of one without turns to play, the
+  whole trajectory.
+  """
+
+  batch: Batch  # of B trajectories, on the host
+  key: Array  # [B, 2] u32  of the attempt
+  goes_on: Array  # [B] bool  cut at its limit, it goes on later
 
 
 class AttemptPlan(NamedTuple):
@@ -334,6 +357,7 @@ class Attempts(struct.PyTreeNode):
   temperature: Array  # [B] f32  of sampling; 0: greedy
   prefix: Prefix | None = None  # turns that are given; None: all is sampled
   hinted: Array | None = None  # [B] bool  sampled behind a hint; None: nobody
+  earlier: Earlier | None = None  # for a collector; None: all are new
 
 
 class Seen(struct.PyTreeNode):

@@ -19,6 +19,7 @@ from agentrl.types import Array, PyTree
 # Tokens of a prompt from which on families hold it once (docs/PERFORMANCE.md):
 # below, they gain too little for the second loop that is compiled.
 HELD_ONCE = 256
+CHUNK = 128  # tokens of a context that are read again at a time
 
 
 class SampledMessage(NamedTuple):
@@ -63,6 +64,14 @@ class Actor(Protocol):
   def say(self, cache: Any, prompt: Prompt) -> tuple[SampledMessage, Any]:
     """Returns a message of every slot, and the cache that has read it."""
 
+  def read(self, cache: Any, tokens: Array, length: Array) -> Any:
+    """Returns the cache whose slots of any length begin with their tokens.
+
+    Args:
+      tokens: [n, T] i32
+      length: [n] i32; 0: the slot stays as it is
+    """
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ModelActor:
@@ -98,6 +107,21 @@ class ModelActor:
       lambda: self._say_apart(jax.tree.map(jnp.zeros_like, cache), prompt)[0],
     )
     return reply, cache
+
+  def read(self, cache, tokens, length):
+    width = min(CHUNK, tokens.shape[1])
+    rounds = -(-tokens.shape[1] // width)
+    tokens = jnp.pad(tokens, ((0, 0), (0, rounds * width - tokens.shape[1])))
+
+    def chunk(i, cache):
+      part = jax.lax.dynamic_slice_in_dim(tokens, i * width, width, axis=1)
+      # What falls outside of the cache is dropped, and so of other slots.
+      start = jnp.where(length > i * width, i * width, rounds * width + 1)
+      last = jnp.zeros_like(start)
+      return self._read(cache, part, last, start)[1]
+
+    need = control_flow.lane_max(jnp.max(length))
+    return jax.lax.fori_loop(0, -(-need // width), chunk, cache)
 
   def _say_apart(self, cache, prompt: Prompt):
     """Every slot holds its prompt and its message in its cache."""
@@ -253,22 +277,36 @@ class ScriptedActor:
 
   tokens: Array  # [B, K, M] i32
   length: Array  # [B, K] i32
+  logp: Array | None = None  # [B, K, M] f32; None: 0
+  entropy: Array | None = None  # [B, K] f32; None: 0
 
   def cache(self, n: int, capacity: int):
     del n, capacity
     return ()
+
+  def read(self, cache, tokens, length):
+    del tokens, length
+    return cache
 
   def say(self, cache, prompt: Prompt):
     b, k, m = self.tokens.shape
     at = jnp.minimum(prompt.traj, b - 1), jnp.minimum(prompt.turn, k - 1)
     silent = _nothing(prompt.length.shape[0], m)
     length = jnp.where(prompt.idle, 0, self.length[at])
-    return silent._replace(tokens=self.tokens[at], length=length), cache
+    said = silent._replace(tokens=self.tokens[at], length=length)
+    if self.logp is not None and self.entropy is not None:
+      said = said._replace(logp=self.logp[at], entropy=self.entropy[at])
+    return said, cache
 
 
-def scripted(tokens_BKM: Array, length_BK: Array) -> ScriptedActor:
-  """Makes an actor that replays given messages."""
-  return ScriptedActor(tokens_BKM, length_BK)
+def scripted(
+  tokens_BKM: Array,
+  length_BK: Array,
+  logp_BKM: Array | None = None,
+  entropy_BK: Array | None = None,
+) -> ScriptedActor:
+  """Makes an actor that replays given messages, as they were sampled if so."""
+  return ScriptedActor(tokens_BKM, length_BK, logp_BKM, entropy_BK)
 
 
 def _nothing(n: int, m: int) -> SampledMessage:

@@ -8,6 +8,10 @@ the loop ends when all B are done.
 What trajectory b draws depends on its key and its index only, never on the
 slot it ran in or on the rest of the batch. In turns that it repeats from
 another trajectory (types.Copies) the environment draws what it drew there.
+
+Turns of earlier iterations are not decoded again: environments play their
+messages first, of all trajectories at once, and a slot that takes one over
+reads what it goes on from in one pass (resumed.py).
 """
 
 import dataclasses
@@ -18,12 +22,14 @@ import jax.numpy as jnp
 from flax import struct
 
 from agentrl.env.jit import base as env_base
+from agentrl.rollout import actor as actor_lib
 from agentrl.rollout import keys as keys_lib
 from agentrl.rollout import record as record_lib
+from agentrl.rollout import resumed
 from agentrl.rollout.actor import Actor, Prompt
 from agentrl.rollout.record import Capacity, Record
 from agentrl.text import action_parsing, jit_template, observation_tokens
-from agentrl.types import Array, Attempts, Messages, Span, Status
+from agentrl.types import Array, Attempts, Messages, Prefix, Span, Status
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,6 +136,7 @@ class _Slots(struct.PyTreeNode):
   past: Array  # [n, W, C'] i32  earlier exchanges, oldest first
   past_len: Array  # [n, W] i32
   follows: Array  # [n] bool  the world has shown what its prefix answered
+  cold: Array  # [n] bool  its cache lacks what it goes on from
   waiting: Array  # [] i32  place in the queue of the next one to start
   record: Record
 
@@ -149,19 +156,55 @@ def rollout(
       the trajectories that a prefix is of
   """
   attempts = jax.tree.map(jnp.asarray, attempts)
-  n = min(plan.slots, attempts.task.shape[0])
+  b = attempts.task.shape[0]
+  n = min(plan.slots, b)
   keys = keys_lib.keys(attempts, key)
-  queue = _queue(attempts)
-  slots = _start(world, plan, attempts, keys, queue, n)
+  queue, begun = _queue(attempts), None
+  if attempts.prefix is not None and attempts.prefix.resumed:
+    prefix, attempts = attempts.prefix, attempts.replace(prefix=None)
+    begun = _replay(world, plan, attempts, prefix, keys)
+  slots = _start(world, plan, attempts, keys, queue[:n], begun)
 
   def busy(carry):
-    return jnp.any(carry[0].traj < attempts.task.shape[0])
+    return jnp.any(carry[0].traj < b)
 
   def tick(carry):
-    return _tick(world, plan, actor, attempts, keys, queue, *carry)
+    slots, cache = carry
+    if begun is not None and begun.tokens is not None:
+      cache = actor.read(cache, *resumed.unread(slots, begun.tokens))
+    slots, over, cache = _tick(world, plan, actor, attempts, keys, slots, cache)
+    return _deal(world, attempts, keys, queue, slots, over, begun), cache
 
   cache = actor.cache(n, capacity(world, plan).cache)
   return jax.lax.while_loop(busy, tick, (slots, cache))[0].record
+
+
+def _replay(
+  world: TokenizedEnv,
+  plan: RolloutSizes,
+  attempts: Attempts,
+  prefix: Prefix,
+  keys: keys_lib.Keys,
+) -> resumed.Begun:
+  """Plays the turns of a prefix in the environments of all B trajectories."""
+  b, said = (
+    attempts.task.shape[0],
+    record_lib.given(prefix, plan.turns, plan.message),
+  )
+  say = actor_lib.scripted(said.tokens, said.length, said.logp, said.entropy)
+  slots = _start(world, plan, attempts, keys, jnp.arange(b, dtype=jnp.int32))
+
+  def tick(slots: _Slots) -> _Slots:
+    return _tick(world, plan, say, attempts, keys, slots, ())[0]
+
+  slots = resumed.played(slots, tick, prefix.turns)
+  given = jnp.arange(plan.turns)[None] < prefix.turns[:, None]
+  version = jnp.where(given[..., None], said.version, -1)
+  record, tokens = slots.record.replace(version=version), None
+  if plan.history == 'full' and plan.turns > 1:
+    layout = record_lib.full_history(record, row_tokens(world, plan))
+    tokens = record_lib.rows(record, layout, 0).tokens
+  return resumed.Begun(slots.replace(record=record), tokens)
 
 
 def _queue(attempts: Attempts) -> Array:
@@ -176,13 +219,15 @@ def _queue(attempts: Attempts) -> Array:
   return jnp.append(order, jnp.int32(b))
 
 
-def _start(world, plan, attempts, keys, queue, n: int) -> _Slots:
-  b = attempts.task.shape[0]
-  traj = queue[:n]
+def _start(
+  world, plan, attempts, keys, traj, begun: resumed.Begun | None = None
+) -> _Slots:
+  """Returns slots of the trajectories [n], from where they have begun."""
+  b, n = attempts.task.shape[0], traj.shape[0]
   state, obs = _reset(world, attempts, keys, traj)
   zero = jnp.zeros(n, jnp.int32)
   width = turn_tokens(world, plan)
-  return _Slots(
+  slots = _Slots(
     traj=traj,
     turn=zero,
     filled=zero,
@@ -192,6 +237,7 @@ def _start(world, plan, attempts, keys, queue, n: int) -> _Slots:
     past=jnp.zeros((n, plan.window - 1, width), jnp.int32),
     past_len=jnp.zeros((n, plan.window - 1), jnp.int32),
     follows=jnp.ones(n, bool),
+    cold=jnp.zeros(n, bool),
     waiting=jnp.int32(n),
     record=record_lib.empty(
       b,
@@ -201,6 +247,10 @@ def _start(world, plan, attempts, keys, queue, n: int) -> _Slots:
       world.env.columns,
     ),
   )
+  if begun is None:
+    return slots
+  slots = slots.replace(record=begun.slots.record)
+  return resumed.taken_over(slots, begun, jnp.ones(n, bool))
 
 
 def _reset(world, attempts, keys, traj):
@@ -209,8 +259,8 @@ def _reset(world, attempts, keys, traj):
   return jax.vmap(world.env.reset)(keys_lib.start(keys, at), task)
 
 
-def _tick(world, plan, actor, attempts, keys, queue, slots: _Slots, cache):
-  """One turn of every slot."""
+def _tick(world, plan, actor, attempts, keys, slots: _Slots, cache):
+  """Plays a turn in every slot: -> slots, whether each has ended, cache."""
   b = attempts.task.shape[0]
   at = jnp.minimum(slots.traj, b - 1)
   message_keys, env_keys = keys_lib.turn(keys, at, slots.turn)
@@ -274,9 +324,10 @@ def _tick(world, plan, actor, attempts, keys, queue, slots: _Slots, cache):
     past=past,
     past_len=past_len,
     follows=follows,
+    cold=jnp.zeros_like(slots.cold),
     record=record,
   )
-  return _deal(world, attempts, keys, queue, slots, over), cache
+  return slots, over, cache
 
 
 def _given(attempts: Attempts, slots: _Slots, at, states):
@@ -392,7 +443,9 @@ def _put(record: Record, traj, turn, values: dict) -> Record:
   return record.replace(**jax.tree.map(put, old, values))
 
 
-def _deal(world, attempts, keys, queue, slots: _Slots, over) -> _Slots:
+def _deal(
+  world, attempts, keys, queue, slots: _Slots, over, begun: resumed.Begun | None
+) -> _Slots:
   """Starts the next waiting trajectories in slots that are done."""
   b = attempts.task.shape[0]
   over = over | (slots.traj >= b)
@@ -401,11 +454,10 @@ def _deal(world, attempts, keys, queue, slots: _Slots, over) -> _Slots:
   state, obs = _reset(world, attempts, keys, traj)
 
   def fresh(new, old):
-    mask = over.reshape(-1, *(1,) * (new.ndim - 1))
-    return jnp.where(mask, new, old)
+    return resumed.where(over, new, old)
 
   zero = jnp.zeros_like(slots.turn)
-  return slots.replace(
+  slots = slots.replace(
     traj=traj,
     turn=fresh(zero, slots.turn),
     filled=fresh(zero, slots.filled),
@@ -415,3 +467,4 @@ def _deal(world, attempts, keys, queue, slots: _Slots, over) -> _Slots:
     follows=slots.follows | over,
     waiting=jnp.minimum(slots.waiting + jnp.sum(over), b).astype(jnp.int32),
   )
+  return slots if begun is None else resumed.taken_over(slots, begun, over)

@@ -8,7 +8,8 @@
   of token t of a message fold_in(·, t), in actor.py and engine/programs.py
 
 So nothing depends on the slot or on the rest of the batch. Turns copied from
-another trajectory (types.Copies) repeat the environment's random draws.
+another trajectory (types.Copies) repeat the environment's random draws; an
+attempt that goes on has the key that it began with.
 """
 
 import enum
@@ -59,7 +60,10 @@ class Keys:
 
 
 def keys(attempts: Attempts, key) -> Keys:
-  """Derives trajectory keys from an iteration's; branches count on."""
+  """Derives trajectory keys from an iteration's; branches count on.
+
+  Attempts that go on keep theirs.
+  """
   index = jnp.arange(attempts.task.shape[0])
   fold = jax.vmap(jax.random.fold_in, (None, 0))
   p = attempts.prefix
@@ -67,6 +71,10 @@ def keys(attempts: Attempts, key) -> Keys:
   if p is None or not isinstance(of, Copies):
     own = fold(key, index)
     return Keys(own, own, jnp.zeros_like(attempts.task))
+  if of.key is not None:
+    begun = jax.random.wrap_key_data(of.key, impl=jax.random.key_impl(key))
+    own = jnp.where(p.turns > 0, begun, fold(key, index))
+    return Keys(own, own, jnp.zeros_like(p.turns))
   return Keys(fold(key, of.count + index), fold(key, of.origin), p.turns)
 
 

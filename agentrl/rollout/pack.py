@@ -91,15 +91,16 @@ def given(
 ) -> Callable[[int, int, int], Completion | None]:
   """(trajectory, turn, state) -> the message that its prefix has, or None.
 
-  None, too, where another state was answered (types.Messages).
+  None, too, where another state was answered (types.Prefix).
   """
   p = attempts.prefix
   if p is None:
     return lambda b, turn, state: None
   turns, prefix = jax.device_get((p.turns, record_lib.given(p, k, m)))
-  states = np.full((len(turns), k), -1)
-  if isinstance(p.messages, Messages) and p.messages.state is not None:
-    states = jax.device_get(p.messages.state)
+  states, of = np.full((len(turns), k), -1), p.messages
+  if of.state is not None:
+    states = np.asarray(jax.device_get(of.state))
+    states = states if isinstance(of, Messages) else states[of.origin]
 
   def message(b: int, turn: int, state: int) -> Completion | None:
     if turn >= turns[b] or states[b, turn] not in (-1, state):

@@ -45,7 +45,8 @@ class Record(struct.PyTreeNode):
   valid: Array  # [B, K] bool
   status: Array  # [B] i32
   outcome: Array  # [B] f32
-  version: Array | None = None  # [B, K, M] i32 of the policy; None: one for all
+  # [B, K, M] i32 of the policy; -1: the one that plays now; None: all are -1
+  version: Array | None = None
   scored: Array | None = None  # [B, K] bool  by judges; None: nobody failed
   context_span: Array | None = None  # [B, K, C] i8  see Span; None: all OTHER
   weight: Array | None = None  # [B, K, M] f32  of a stored message; None: 1
@@ -181,9 +182,16 @@ def rows(r: Record, layout: Layout, version, weight: float = 1.0) -> Rows:
     version=(
       jnp.full((n, t), version, jnp.int32)
       if r.version is None
-      else take(jnp.zeros((b, k, c), jnp.int32), r.version, 0)
+      else _versions(
+        take(jnp.zeros((b, k, c), jnp.int32), r.version, 0), version
+      )
     ),
   )
+
+
+def _versions(of_tokens, now):
+  """Returns the versions of tokens, `now` in place of -1."""
+  return jnp.where(of_tokens < 0, now, of_tokens).astype(jnp.int32)
 
 
 def _weights(r: Record) -> tuple[Array, Array]:

@@ -14,7 +14,7 @@ from agentrl.env.jit import base, sokoban_levels
 from agentrl.env.worlds import countdown
 from agentrl.model import policy
 from agentrl.nn import transformer
-from agentrl.rollout import actor, hinted, host
+from agentrl.rollout import actor, hinted, host, keys
 from agentrl.rollout import jit as jit_rollout
 from agentrl.rollout import record as record_lib
 from agentrl.rollout.engine import engine as engine_lib
@@ -238,6 +238,52 @@ def test_repeated_turns_keep_their_entropy_and_version():
     after[:n] = False
     for k in np.flatnonzero(after):
       assert (two.version[i, k, : int(two.message_len[i, k])] == 6).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('moved', [False, True])
+def test_an_attempt_goes_on_where_it_was_cut(moved):
+  """It is the attempt played at once, unless its world has moved meanwhile."""
+  plan = host.EpisodeLimits(
+    turns=4,
+    message=2,
+    observation=inside().obs_tokens,
+    opening=0,
+    context=4 * (inside().obs_tokens + 2),
+  )
+  tasks = [{'it': jax.tree.map(lambda x: x[i], inside().tasks)} for i in (0, 1)]
+  made = stage(Outside(), tasks, plan)
+  attempts = make_attempts(np.arange(4) // 2, 2, 4, 1.0)
+  generator = engine(3, capacity=plan.context)
+  generator.update_weights(params(), 5)
+  whole, _ = played(made, attempts, generator=generator)
+  cut = attempts.replace(limit=np.full(4, 2, np.int32))
+  one, _ = played(made, cut, generator=generator)
+  assert (one.status == Status.SCHEDULE).all()
+  layout = record_lib.full_history(one, plan.capacity.row)
+  batch = record_lib.batch(one, layout, cut, 5)
+  own = keys.keys(jax.tree.map(jnp.asarray, attempts), jax.random.key(7)).own
+  state = jnp.asarray(batch.turns.state).at[:, 1].add(int(moved))
+  copies = Copies(
+    rows=batch.rows,
+    entropy=batch.turns.terms['entropy'],
+    origin=jnp.arange(4),
+    count=4,
+    key=jax.random.key_data(own),
+    state=state,
+  )
+  prefix = Prefix(jnp.full(4, 2), copies)
+  generator.update_weights(jax.tree.map(jnp.copy, params()), 6)
+  again = attempts.replace(prefix=prefix)
+  two, _ = hosted.play(made, generator, again, count=4, key=8)
+  two = hosted.record(made, two)
+  for name in ('message', 'message_len', 'valid', 'status', 'reward'):
+    np.testing.assert_array_equal(getattr(two, name), getattr(whole, name))
+  np.testing.assert_allclose(two.logp, whole.logp, atol=1e-5)
+  said = np.arange(2) < two.message_len[..., None]
+  kept = 1 if moved else 2  # turns whose tokens are of the first segment
+  want = np.where(np.arange(4) < kept, 5, 6)[None, :, None]
+  assert (two.version == np.where(said, want, 0)).all()
 
 
 # Token identity.

@@ -38,7 +38,7 @@ def play(
   group: neighbours that attempt one task, where most of them do
   """
   r, plan, given = s.config.rollout, s.plan, None
-  if attempts.prefix is not None:
+  if attempts.prefix is not None and not attempts.prefix.resumed:
     given = record_lib.given(attempts.prefix, plan.turns, plan.message)
   speaker = actor.model(
     s.shape,
@@ -216,10 +216,25 @@ def init_memory(s: Experiment, state):
 
   def unplayed(policy, attempts, key, version):
     """A batch of the shapes that host environments give."""
-    record = record_lib.empty(
-      n, s.plan.turns, s.plan.width, s.plan.message, s.world.family.columns
+
+    def sample(attempts, key):
+      record = record_lib.empty(
+        len(attempts.task),
+        s.plan.turns,
+        s.plan.width,
+        s.plan.message,
+        s.world.family.columns,
+      )
+      return arrays(s, record, attempts, version)
+
+    spec = s.algorithm.spec
+    x = CollectInputs(
+      sample=sample,
+      score=functools.partial(score, spec),
+      attempts=attempts,
+      key=key,
     )
-    return score(s.algorithm.spec, arrays(s, record, attempts, version))
+    return collector(spec)(x)
 
   sample = unplayed if s.on_host else functools.partial(rollout_and_score, s)
   batch = jax.eval_shape(
