@@ -10,6 +10,7 @@ A component is a function registered under (slot, name). It declares what it
   arms            several arms per group     pairs          preferences
   tokenizer       the run's, as words=    correction    for the age of tokens
   age_factor      a correction that multiplies the advantage by pi_old / mu
+  older_tokens    batches whose tokens are of several policy versions
   env:<ability>   fork, oracle, ...          memory:<name>  service:<name>
 
 `{hp}` in such a string is replaced by that hyper-parameter of the component.

@@ -5,6 +5,7 @@ from agentrl.collect import (  # noqa: F401  register their pieces
   dynamic,
   greedy,
   once,
+  partial,
   retry,
   value_sampling,
 )

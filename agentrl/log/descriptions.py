@@ -62,6 +62,8 @@ METRICS: Mapping[str, Description] = {
       'updates',
       'between the oldest and the newest token of a trajectory, mean',
     ),
+    ('rollout/whole_groups', 'share', 'trajectories whose group has ended'),
+    ('rollout/replayed', 'steps', 'that environments repeat to go on'),
     ('rollout/prefix_turns', 'turns', 'mean number of turns that were given'),
     ('rollout/prefix_cut', 'turns', 'of prefixes cut by the environment'),
     ('rollout/success_alone', 'share', 'solved among those without a prefix'),

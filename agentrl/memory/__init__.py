@@ -5,6 +5,13 @@ from agentrl.memory import (
   experience,
   replay,
   task_statistics,
+  unfinished,
 )
 
-__all__ = ['compensation', 'experience', 'replay', 'task_statistics']
+__all__ = [
+  'compensation',
+  'experience',
+  'replay',
+  'task_statistics',
+  'unfinished',
+]

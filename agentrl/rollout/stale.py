@@ -11,7 +11,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from agentrl import segment
+from agentrl import registry, segment
+from agentrl.ops import counting
 from agentrl.types import Array, Batch, Metrics, Seen, TrainState
 
 
@@ -80,6 +81,15 @@ def oldest(state: TrainState) -> TrainState:
 copy = jax.jit(lambda tree: jax.tree.map(jnp.copy, tree))
 
 
+def has_ages(spec: registry.MethodSpec, bound: int) -> bool:
+  """Returns whether a batch may have tokens of earlier versions.
+
+  Args:
+    bound: S
+  """
+  return bound > 0 or 'older_tokens' in registry.provided(spec)
+
+
 def ages(batch: Batch, step: Array | int) -> Array:
   """Computes the age of each trajectory's oldest sampled token: [B] f32.
 
@@ -111,13 +121,17 @@ def spans(batch: Batch) -> Metrics:
 
 @jax.jit
 def aged(batch: Batch, step: Array | int) -> tuple[Batch, Metrics]:
-  """Returns the batch with its ages among the ids, and their metrics."""
+  """Returns the batch with its ages among the ids, and their metrics.
+
+  Metrics are of the trajectories that count.
+  """
   age = ages(batch, step)
-  known, age = jnp.isfinite(age), jnp.maximum(age, 0)
-  count = jnp.sum(known.astype(jnp.float32))
+  known = jnp.isfinite(age) & counting.trajectories(batch)
+  age = jnp.maximum(age, 0)
+  mine = jnp.where(known, age, 0)
   metrics = {
-    'rollout/age': (jnp.sum(age), count),
-    'rollout/age_max': (jnp.max(age), jnp.ones(())),
+    'rollout/age': (jnp.sum(mine), jnp.sum(known.astype(jnp.float32))),
+    'rollout/age_max': (jnp.max(mine), jnp.ones(())),
   }
   ids = {**batch.ids, 'age': age.astype(jnp.int32)}
   return batch.replace(ids=ids), metrics

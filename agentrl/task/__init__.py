@@ -1,3 +1,8 @@
 """Tasks: what to attempt next."""
 
-from agentrl.task import fixed, horizon, pool  # noqa: F401  register their pieces
+from agentrl.task import (  # noqa: F401  register their pieces
+  fixed,
+  horizon,
+  partial,
+  pool,
+)

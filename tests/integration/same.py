@@ -80,4 +80,4 @@ def assert_same_run(one, other, *, steps: int, but=CLOCK, atol=0.0) -> None:
   assert any(moved)  # else equal parameters say nothing
   kept = [(x.params, x.opt, x.memory) for x in (state, twin)]
   for a, b in pairs(*kept):
-    np.testing.assert_allclose(a, b, rtol=0, atol=atol)
+    np.testing.assert_allclose(a, b, rtol=atol, atol=atol)

@@ -167,3 +167,55 @@ def test_weights_change_within_batches(swap, devices, tmp_path):
     ages = [step - 1 - x for x in versions]
     assert all(0 <= x.min() <= x.max() <= 2 for x in ages)
     assert np.mean([np.ptp(x) for x in ages]) == pytest.approx(spans[step])
+
+
+def partial_rollouts(c, **task):
+  """Unfinished attempts go on: the same config with segments of a turn."""
+  c.task, c.collect, c.memory = 'partial', 'partial', ('unfinished',)
+  c.hp.task = {'partial': dict(segment=1, segments=3) | task}
+  queues = c.staleness.bound + 1
+  c.hp.memory = {'unfinished': dict(queues=queues)}
+  return c
+
+
+@pytest.mark.parametrize('bound', [0, 1])
+def test_unfinished_attempts_go_on_after_a_kill_inside_jit(bound, tmp_path):
+  """They are in the checkpoint: the same run, to the bit."""
+
+  def config():
+    c = grpo.get_config('tiny')
+    c.update_from_flattened_dict(SMALL)
+    return partial_rollouts(stale(c, tmp_path, bound=bound))
+
+  whole, cut = str(tmp_path / 'whole'), str(tmp_path / 'cut')
+  runner.run(config(), whole)
+  with after_row(3):
+    runner.run(config(), cut)
+  runner.run(config(), cut)
+  same.assert_same_run(whole, cut, steps=6)
+  read = [r for r in same.rows(cut) if r['phase'] == 'rl']
+  assert {0} < {r['rollout/whole_groups'] for r in read}
+  ages = [r['rollout/age_max'] for r in read if r['rollout/whole_groups']]
+  # Segments of S + 1 updates each, and what a batch is old itself.
+  assert max(ages) == 2 * (bound + 1) + bound
+
+
+@pytest.mark.parametrize('bound', [0, 1])
+def test_unfinished_attempts_go_on_after_a_kill_on_hosts(bound, tmp_path):
+  """Beside the updates too: the cut run collects in a thread then."""
+
+  def config(depth):
+    c = small_configs.countdown(checkpoint__every=2)
+    return partial_rollouts(stale(c, tmp_path, bound=bound, depth=depth))
+
+  whole, cut = str(tmp_path / 'whole'), str(tmp_path / 'cut')
+  runner.run(config(0), whole)
+  with after_row(3):
+    runner.run(config(bound), cut)
+  runner.run(config(bound), cut)
+  same.assert_same_run(
+    whole, cut, steps=6, but=(*same.SLOTS, 'eval/engine/'), atol=1e-5
+  )
+  read = [r for r in same.rows(cut) if r['phase'] == 'rl']
+  assert max(r['rollout/replayed'] for r in read) > 0
+  assert max(r['rollout/age_max'] for r in read) > bound

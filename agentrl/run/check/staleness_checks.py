@@ -7,9 +7,10 @@ import jax
 
 from agentrl import mesh, registry
 from agentrl.configs import base
-from agentrl.configs.config import Config
+from agentrl.configs.config import Config, to_dict
 from agentrl.configs.stages import StagePlan
-from agentrl.rollout import registered
+from agentrl.env import base as base_env
+from agentrl.rollout import registered, stale
 from agentrl.run.check import fields
 from agentrl.runtime import objects, storage
 
@@ -41,31 +42,56 @@ def check(
     ValueError: it cannot, in one sentence.
   """
   s = c.staleness
-  if s.jobs and (why := _kept_home(c)):
-    raise ValueError(
-      f'staleness.jobs collects in other processes, and {why}; set'
-      ' staleness.jobs to False'
-    )
-  if not s.bound:
-    if s.jobs:
-      return
-    if s.order == 'latest' or s.depth > 0 or s.devices or s.swap != 'batch':
+  if stale.has_ages(spec, s.bound):
+    _check_trust(c, spec)
+  _check_resumed(c, spec)
+  if s.jobs:
+    if why := _kept_home(c):
       raise ValueError(
-        'staleness.bound must be >= 1 for batches that are collected beside the'
-        f' updates, got 0 with order={s.order!r}, swap={s.swap!r},'
-        f' depth={s.depth} and devices={s.devices}'
+        f'staleness.jobs collects in other processes, and {why}; set'
+        ' staleness.jobs to False'
       )
-    return
+  elif s.bound:
+    _check_beside(c, spec, len(jax.devices()) if devices is None else devices)
+  elif s.order == 'latest' or s.depth > 0 or s.devices or s.swap != 'batch':
+    raise ValueError(
+      'staleness.bound must be >= 1 for batches that are collected beside the'
+      f' updates, got 0 with order={s.order!r}, swap={s.swap!r},'
+      f' depth={s.depth} and devices={s.devices}'
+    )
+
+
+def _check_beside(c: Config, spec: registry.MethodSpec, there: int) -> None:
+  """Checks what collects in threads, of so many devices that are `there`."""
+  s = c.staleness
+  if s.depth > 0 and (why := _kept_apart(c)):
+    raise ValueError(
+      f'staleness.depth={s.depth} collects in threads, and {why}; set'
+      ' staleness.depth to 0, which gives the same numbers'
+    )
+  _check_devices(c, there)
+  _check_swap(c, spec)
+  if s.order == 'latest' and not depth(c):
+    raise ValueError(
+      "staleness.order='latest' is for batches that are collected beside the"
+      ' updates; set staleness.depth to 1 or more'
+    )
+
+
+def _check_trust(c: Config, spec: registry.MethodSpec) -> None:
+  """Checks that something bounds steps on tokens of an older policy."""
+  s = c.staleness
+  source = f'staleness.bound={s.bound}' if s.bound else f'c.task={spec.task!r}'
   for name in spec.loss:
     if registry.get('loss', name).unbounded:
       raise ValueError(
-        f'loss {name!r} must not be used with staleness.bound={s.bound}, since'
+        f'loss {name!r} must not be used with {source}, since'
         ' nothing bounds its steps on tokens of an older policy; use ppo,'
         ' cispo, gspo or another loss with a trust region'
       )
   if not s.anchor:
     raise ValueError(
-      f'staleness.bound={s.bound} needs staleness.anchor, the policy that the'
+      f'{source} needs staleness.anchor, the policy that the'
       " loss's ratio is to: 'behaviour', or 'update' with a link such as"
       ' truncated_is in c.post'
     )
@@ -81,17 +107,18 @@ def check(
       " tokens, since the loss's ratio does not see it; add truncated_is,"
       ' masked_is or geometric_mask to c.post'
     )
-  if s.depth > 0 and not s.jobs and (why := _kept_apart(c)):
+
+
+def _check_resumed(c: Config, spec: registry.MethodSpec) -> None:
+  """Checks that environments can repeat the turns that an attempt has."""
+  on_host = registered.kind_of(spec).on_host
+  if not on_host or 'older_tokens' not in registry.provided(spec):
+    return
+  if isinstance(base_env.of(to_dict(c.env)), base_env.PlaysPrograms):
     raise ValueError(
-      f'staleness.depth={s.depth} collects in threads, and {why}; set'
-      ' staleness.depth to 0, which gives the same numbers'
-    )
-  _check_devices(c, len(jax.devices()) if devices is None else devices)
-  _check_swap(c, spec)
-  if s.order == 'latest' and not depth(c):
-    raise ValueError(
-      "staleness.order='latest' is for batches that are collected beside the"
-      ' updates; set staleness.depth to 1 or more'
+      f'c.task={spec.task!r} goes on behind messages that are said again, and'
+      f' env.name={c.env.name!r} is played by programs, which write their own;'
+      f' set c.task to {Config.task!r}'
     )
 
 
@@ -149,7 +176,7 @@ def _check_swap(c: Config, spec: registry.MethodSpec) -> None:
 def _check_devices(c: Config, there: int) -> None:
   """Checks the devices that collect batches, of those that are there."""
   s, shape = c.staleness, mesh.shape_of(c.mesh)
-  if not s.devices or s.jobs:
+  if not s.devices:
     return
   own = math.prod(shape.values())
   if min(shape.values()) < 0 or own + s.devices > there:

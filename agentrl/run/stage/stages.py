@@ -83,7 +83,7 @@ def rl_stage(
         given = follow(alg, newest, state, (policy, int(version)))
         play = functools.partial(play, newest=given)
       batch, seen = play(policy, attempts, key, version)
-      if c.staleness.bound:
+      if stale.has_ages(alg.spec, c.staleness.bound):
         batch, ages = stale.aged(batch, step)
         seen |= ages
       if newest is not None:

@@ -100,6 +100,66 @@ def test_a_clip_that_shrinks_with_age_needs_the_ratio_to_the_sampler():
   validate.config(c)
 
 
+def partial(**staleness):
+  """Batches of age 0 whose trajectories were begun by older policies."""
+  c = grpo.get_config('tiny')
+  c.task, c.collect, c.memory = 'partial', 'partial', ('unfinished',)
+  c.staleness.update(dict(anchor='behaviour') | staleness)
+  queues = c.staleness.bound + 1
+  c.hp.memory = {'unfinished': dict(queues=queues)}
+  return c
+
+
+def test_attempts_that_go_on_need_a_trust_region():
+  validate.config(partial())
+  validate.config(partial(bound=2))
+  with errors.raises(ValueError, 'partial staleness.anchor behaviour update'):
+    validate.config(partial(anchor=''))
+  with errors.raises(ValueError, 'staleness.anchor truncated_is c.post'):
+    validate.config(partial(anchor='update'))
+  c = partial()
+  c.loss, c.loss_aggregation = ('reinforce',), {}
+  del c.hp.ppo, c.coef.ppo
+  with errors.raises(ValueError, 'reinforce partial'):
+    validate.config(base.finish(c))
+
+
+def test_attempts_that_go_on_have_a_queue_for_each_batch_under_way():
+  c = partial(bound=2)
+  c.hp.memory = {}
+  with errors.raises(ValueError, 'hp.memory.unfinished.queues 3 1'):
+    validate.config(c)
+
+
+@pytest.mark.parametrize(
+  ('changes', 'names'),
+  [
+    ({'memory': ()}, 'unfinished'),
+    ({'collect': 'once'}, 'unfinished'),
+    ({'prefix': 'random_prefix'}, "c.prefix 'none' random_prefix"),
+    ({'rollout.kind': 'host_purified'}, 'rollout.kind host_purified'),
+    ({'judge': ('fact_match',)}, 'c.judge'),
+  ],
+)
+def test_what_cannot_go_on_is_refused(changes, names):
+  c = partial()
+  if 'prefix' not in changes:
+    c = grpo.get_config('tiny,env=countdown')
+    c.update(dict(task='partial', collect='partial', memory=('unfinished',)))
+    c.staleness.anchor = 'behaviour'
+  c.update_from_flattened_dict(changes)
+  with errors.raises(ValueError, names):
+    validate.config(c)
+
+
+def test_a_program_cannot_be_played_again():
+  c = grpo.get_config('tiny,env=program')
+  c.update(dict(task='partial', collect='partial', memory=('unfinished',)))
+  c.staleness.anchor = 'behaviour'
+  with errors.raises(ValueError, 'c.task partial program'):
+    validate.config(c)
+
+
 @pytest.mark.parametrize('mesh', [{'data': -1}, {'fsdp': 2}])
 def test_threads_are_for_one_device(mesh):
   c = config(depth=1)
