@@ -39,7 +39,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
     'nft_sequence', 'raft_pp', 'rorecomp', 'cleaner', 'polar',
     'verltool',
   ),
-  'batches of earlier policies': ('areal', 'relax_async'),
+  'batches of earlier policies': (
+    'areal', 'relax_async', 'agentmath_partial',
+  ),
   'teachers: distillation on what the student samples': (
     'opd', 'gkd', 'opsd', 'skill_sd', 'tt_opd', 'tcod',
   ),

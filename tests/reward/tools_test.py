@@ -35,3 +35,14 @@ def test_in_plain_loops(kinds):
     want.append(0.1 * (len(used) >= kinds and y >= 1 - 1e-6))
   assert any(want) == (kinds < 4)
   np.testing.assert_allclose(got, ragged.at_end(case, want))
+
+
+def test_calls_pay_with_a_solution_alone_and_up_to_a_cap():
+  case = ragged.make(
+    {'calls': [[], [1, 0], [2, 1], [9, 0], [1, 0]]}, [1.0, 1.0, 1.0, 0.0, 0.5]
+  )
+  got = ragged.pay('call_bonus', case)
+  np.testing.assert_allclose(got, ragged.at_end(case, [0, 0.05, 0.1, 0, 0]))
+  how = dict(start=0.3, each=0.2, most=0.6, due_from=0.5)
+  got = ragged.pay('call_bonus', case, **how)
+  np.testing.assert_allclose(got, ragged.at_end(case, [0, 0.5, 0.6, 0, 0.5]))
