@@ -38,6 +38,8 @@ def begin(state: TrainState, reads: Reads, staleness: int) -> TrainState:
 
   Each is a copy, since a state is donated.
   """
+  if not staleness:
+    return state.replace(past=())
   now = seen(state, reads)
   return state.replace(past=tuple(copy(now) for _ in range(staleness)))
 

@@ -55,6 +55,7 @@ MEANINGS = {
   'column:node': 'copies of one turn, shared by branches, are equal',
   'column:prefix': 'turns that the attempt was given',
   'column:branch': '1 where the trajectory was branched from another',
+  'column:unfinished': '1 where the attempt goes on in a later iteration',
 }
 _HEAD = """\
 # Batch

@@ -45,6 +45,7 @@ _LINKS = dict.fromkeys(GRPO, _UNTAUGHT)
 _STREAM = _LINKS | {'stream episode': _UNTAUGHT}
 IDLE: dict[str, dict[str, str]] = {
   'adca_allocation': {'hp.attribution.add_label': _WIRED},
+  'agentmath_partial': {'task': 'a segment is as long as a trajectory'},
   'archer': {'loss': _RATIO},
   'atom_searcher': {
     'coef.atoms': 'a schedule has its place',
@@ -329,6 +330,8 @@ def hosted(name, folder, world=''):
   module = importlib.import_module(f'agentrl.configs.{name}')
   c = judged_methods_test.small(module.get_config(f'tiny,{world}'), folder)
   c.role.policy.update(dict(lr=0.02, warmup=0))
+  if name == 'agentmath_partial':  # so that groups are whole in one batch
+    c.hp.task.partial.segment = c.rollout.max_turns
   if name == 'shop_r1':  # beside 1000 an untrained confidence is rounded away
     c.env.difficulty_scale = 1.0
   return c
