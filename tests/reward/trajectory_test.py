@@ -60,7 +60,7 @@ def test_a_failed_judge_and_others_change_nobody_else(name):
   """Rewards are of single trajectories; links leave out what does not count."""
   names = (
     'env', 'invalid', 'tokens', 'confidence', 'own', 'progress', 'judged',
-    'needed', 'needless', 'premature', 'search', 'python', 'ruled',
+    'needed', 'needless', 'premature', 'search', 'python', 'calls', 'ruled',
   )  # fmt: skip
   draws = dict.fromkeys(names, lambda r, n: r.integers(0, 2, n) * r.random(n))
   case = ragged.random(0, **draws)
