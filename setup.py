@@ -46,13 +46,16 @@ setuptools.setup(
       'jax-cuda13-plugin>=0.10.2,<0.11',
       'nvidia-cudnn-cu13>=9.12,<10',
     ],
-    'ray': ['ray>=2.60,<3'],  # host environments on many machines
+    # Host environments on many machines.
+    'dask': ['distributed>=2026.8,<2027'],
+    'ray': ['ray>=2.60,<3'],
     'gcs': ['gcsfs>=2026.10,<2027'],  # workdirs in a bucket, gs://
     'track': ['wandb>=0.21,<1'],  # metrics in Weights & Biases as well
     'gguf': ['gguf>=0.19,<0.20'],  # checkpoints in one quantized file
     'cluster': ['submitit>=1.5.3,<2'],
     'dev': [
       'anthropic>=2.12,<3',
+      'distributed>=2026.8,<2027',
       'gcp-storage-emulator>=2026.7,<2027',
       'gcsfs>=2026.10,<2027',
       'gguf>=0.19,<0.20',

@@ -45,8 +45,18 @@ class HostConfig:
   episode_timeout: Annotated[Positive, 'seconds per trajectory'] = 3600.0
   worker: Annotated[
     str,
-    OneOf('', *env_base.WORKERS),
+    OneOf('', *env_base.WORKERS, *env_base.CLUSTERS),
     "where environments run; '': where their family says",
+  ] = ''
+  cluster: Annotated[
+    str,
+    Text('an address'),
+    "of the cluster in host.worker; '': its package's default, or started here",
+  ] = ''
+  callback: Annotated[
+    str,
+    Text('an address'),
+    "of this machine, as the cluster reaches it; '': as it reaches the cluster",
   ] = ''
   stop_strings: Annotated[
     tuple[str, ...], Tuple(Text(empty=False)), 'strings that end a message'

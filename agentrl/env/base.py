@@ -37,6 +37,8 @@ if TYPE_CHECKING:  # it imports numpy, which children lack
   from agentrl.text.spans import Interval
 
 WORKERS = ('thread', 'process')
+# Where episodes may be sent; there each is in the worker of its family.
+CLUSTERS = ('dask', 'ray')
 JIT = 'jit'  # of families whose environments are compiled (env/jit/base.py)
 
 # Families that ship, by what c.env.name calls them. Any other is named by

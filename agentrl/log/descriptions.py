@@ -40,6 +40,7 @@ METRICS: Mapping[str, Description] = {
     ('eval/ended/*', 'share', 'held-out episodes that ended so'),
     ('eval/cut', 'observations', 'that were shortened to fit'),
     ('eval/fault/*', 'trajectories', 'held-out ones lost to this error'),
+    ('eval/workers/*', '', 'as rollout/workers/*, of held-out episodes'),
     ('eval/engine/*', '', 'as rollout/engine/*, of held-out episodes'),
     ('eval/service/*', '', 'as rollout/service/*, of held-out episodes'),
     ('eval/program/*', '', 'as rollout/program/*, of held-out episodes'),
@@ -74,6 +75,11 @@ METRICS: Mapping[str, Description] = {
     ('rollout/switch', 'share', 'turns that chose a new subgoal'),
     ('rollout/cut', 'observations', 'that were shortened to fit'),
     ('rollout/fault/*', 'trajectories', 'lost to this environment error'),
+    (
+      'rollout/workers/resubmitted',
+      'episodes',
+      'played anew since their worker was lost',
+    ),
     ('rollout/engine/prefilled', 'tokens', 'of prompts that were computed'),
     (
       'rollout/engine/prefilled_again',

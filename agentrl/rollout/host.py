@@ -130,6 +130,7 @@ class _Episode:
   turns: list[TurnData] = dataclasses.field(default_factory=list)
   call: Any = None  # pending future of its worker
   until: float = 0.0  # deadline of the call
+  allowed: float = 0.0  # seconds that the environment has for it
 
 
 def run_episodes(
@@ -225,6 +226,7 @@ class _EpisodeLoop:
     self.ended[episode.attempt] = ended
     self.report(episode.attempt, ended)
     self.generator.cancel(episode.attempt)
+    episode.worker.rest()
     del self.open[episode.attempt]
     self.free.append(episode.worker)
     self.begin()
@@ -239,7 +241,8 @@ class _EpisodeLoop:
   # Results of environments.
 
   def await_reply(self, episode: _Episode, call, seconds: float) -> None:
-    episode.call, episode.until = call, time.monotonic() + seconds
+    episode.call, episode.allowed = call, seconds
+    episode.until = time.monotonic() + seconds
     attempt = episode.attempt
     call.add_done_callback(lambda call: self.answers.put((attempt, call)))
 
@@ -277,6 +280,8 @@ class _EpisodeLoop:
     """Ends episodes past their deadlines."""
     now = time.monotonic()
     for episode in list(self.open.values()):
+      if episode.worker.delayed:  # the environment has not got its call yet
+        episode.until = now + episode.allowed
       if episode.call is not None and now > episode.until:
         self.fail(episode, 'timeout', 'it did not answer in time')
       elif now - episode.began > self.stage.limits.patience:

@@ -32,11 +32,10 @@ from agentrl.rollout.chat_generator import (
 from agentrl.rollout.keys import Stream, stream_key
 from agentrl.rollout.record import Record
 from agentrl.rollout.threaded import ThreadedGenerator
-from agentrl.rollout.workers.pool import env_workers
 from agentrl.run import build, config_file, describe, trajectory_log
 from agentrl.run import workdir as workdir_lib
 from agentrl.run.experiment import Experiment
-from agentrl.run.play import jit_env, played
+from agentrl.run.play import host_env, jit_env, played
 from agentrl.service.base import Function, ServiceFault
 from agentrl.service.chat_completions import ChatCompletions, Endpoint, check
 from agentrl.text.message import Message
@@ -174,9 +173,7 @@ def evaluate_address(
     generate = generate_by(ask, conversations, s.tokenizer)
     generator = ThreadedGenerator(generate, concurrency)
     stack.callback(generator.close)
-    pool = stack.enter_context(
-      env_workers(world.family, concurrency, worker=c.host.worker or None)
-    )
+    pool = stack.enter_context(host_env.workers(c, world.family, concurrency))
     workers = [pool[i] for i in range(concurrency)]
 
     watch = played.Watch()

@@ -21,24 +21,34 @@ from typing import Any, Protocol
 
 from agentrl.env import base
 from agentrl.env.base import EnvFamily, Step
+from agentrl.rollout.workers import executors
 from agentrl.rollout.workers.process import (
   ProcessEnv,
   check_process_limit,
   sendable,
 )
-from agentrl.rollout.workers.ray_backend import ray_envs
+from agentrl.rollout.workers.remote_env import Cluster, RemoteEnv
 from agentrl.rollout.workers.replies import CHARACTERS, EnvError, InProcessEnv
 
-WORKERS = (*base.WORKERS, 'ray')
+WORKERS = (*base.WORKERS, *base.CLUSTERS)
 _GRACE = 3.0  # seconds for environments to end by themselves
 
 
 class EnvBackend(Protocol):
-  """Environment in any place; all but `kill` block, and are for one thread."""
+  """Environment in any place; all but `kill` block, and are for one thread.
+
+  delayed: a call is pending and the environment has not got it yet, so time
+  that passes is not its own; read from any thread.
+  """
+
+  delayed: bool
 
   def reset(self, task: Mapping[str, Any], seed: int) -> str: ...
 
   def step(self, message: str) -> Step: ...
+
+  def rest(self) -> None:
+    """Hears that the task is over: only a reset follows; does not block."""
 
   def close(self) -> None:
     """Shuts the environment down, gracefully where possible; raises nothing."""
@@ -64,6 +74,11 @@ class EnvWorker:
     self._future.set_result(None)
     self.gone: list[_Life] = []  # ended, and perhaps still about to leave
 
+  @property
+  def delayed(self) -> bool:
+    """True while its environment has not got the pending call yet."""
+    return self._life is not None and self._life.backend.delayed
+
   def reset(self, task: Mapping[str, Any], seed: int) -> Future[str]:
     """Begins a task: -> the first observation.
 
@@ -85,6 +100,11 @@ class EnvWorker:
       raise ValueError('no task is under way in this worker; call reset first')
     backend = self._life.backend
     return self._ask(lambda: backend.step(message))
+
+  def rest(self) -> None:
+    """Ends a task that is over, so that a cluster can play another one."""
+    if self._life is not None and self._future.done():
+      self._life.backend.rest()
 
   def end(self) -> None:
     """Kills the environment. A pending call raises `EnvError('timeout')`; the
@@ -156,7 +176,14 @@ class _Life:
 class EnvWorkerPool:
   """A fixed number of workers; made by `env_workers`."""
 
-  def __init__(self, make: Callable[[], EnvBackend], count: int):
+  def __init__(
+    self,
+    make: Callable[[], EnvBackend],
+    count: int,
+    cluster: Cluster | None = None,
+  ):
+    """cluster: where they are, closed with the pool; None: this machine."""
+    self._cluster = cluster
     # The index of a worker, once for each of its futures that is done.
     self.answered: queue.SimpleQueue[int] = queue.SimpleQueue()
     self._workers = [
@@ -180,6 +207,10 @@ class EnvWorkerPool:
     """Threads that hang in an environment which was ended."""
     return sum(life.stuck and life.thread.is_alive() for life in self._gone())
 
+  def taken(self) -> dict[str, int]:
+    """Returns counts since the last call; {} on this machine."""
+    return self._cluster.taken() if self._cluster is not None else {}
+
   def close(self) -> None:
     """Ends all environments in parallel; no process of theirs is left."""
     for worker in self._workers:
@@ -192,6 +223,8 @@ class EnvWorkerPool:
       if life.thread.is_alive() and not life.stuck:
         life.kill()
         life.thread.join(_GRACE if not life.stuck else 0.0)
+    if self._cluster is not None:
+      self._cluster.close()
 
   def _gone(self) -> list[_Life]:
     return [life for worker in self._workers for life in worker.gone]
@@ -203,22 +236,27 @@ def env_workers(
   *,
   worker: str | None = None,
   characters: int = CHARACTERS,
+  cluster: str = '',
+  callback: str = '',
 ) -> EnvWorkerPool:
-  """Creates workers for environments of a family; nothing is started yet.
+  """Creates workers for environments of a family; none is started yet.
 
   Args:
     family: makes the environments.
     count: workers, that is, trajectories under way at the same time.
     worker: one of `WORKERS`; the family's if none is given. Environments in a
       'thread' share this process. A 'process' is a fresh interpreter for each
-      worker, which can be killed with all that it started. With 'ray' it is
-      an actor in a cluster.
+      worker, which can be killed with all that it started. With 'dask' and
+      'ray' every task is an episode in a cluster.
     characters: most of an observation; more is a fault.
+    cluster: its address; '': the package's own default, or this machine.
+    callback: address of this machine that the cluster's workers reach; '':
+      the one from which this machine reaches the cluster.
 
   Raises:
     ValueError: an invalid argument, a family that cannot be sent to another
-      process, more workers than the limit of open files allows, or Ray is
-      not installed.
+      process, more workers than the limit of open files allows, or a cluster
+      that does not answer.
   """
   worker = family.worker if worker is None else worker
   if worker not in WORKERS:
@@ -228,11 +266,42 @@ def env_workers(
       raise ValueError(f'{name}={value} leaves no room; use 1 or more')
   if worker == 'thread':
     return EnvWorkerPool(lambda: InProcessEnv(family, characters), count)
-  if worker == 'ray':
-    return EnvWorkerPool(ray_envs(family, characters), count)
   sendable(family)
   check_process_limit(count)
+  if worker in executors.CLUSTERS:
+    where = executors.CLUSTERS[worker](cluster, count)
+    return cluster_workers(
+      family, count, where, characters=characters, callback=callback
+    )
   return EnvWorkerPool(lambda: ProcessEnv(family, characters), count)
+
+
+def cluster_workers(
+  family: EnvFamily,
+  count: int,
+  executor: executors.Executor,
+  *,
+  characters: int = CHARACTERS,
+  callback: str = '',
+) -> EnvWorkerPool:
+  """Creates workers whose episodes are submitted to an executor.
+
+  Args:
+    executor: closed with the pool.
+    family, count, characters, callback: as of `env_workers`.
+
+  Raises:
+    ValueError: a family that cannot be sent, or a callback that is not an
+      address of this machine.
+  """
+  try:
+    sendable(family)
+    callback = callback or executors.local_address(executor.host)
+    where = Cluster(executor, family, characters, callback)
+  except ValueError:
+    executor.close()
+    raise
+  return EnvWorkerPool(lambda: RemoteEnv(where), count, where)
 
 
 def _settle(future: Future, out: Any) -> None:

@@ -45,6 +45,8 @@ class ProcessEnv:
   kills a process when the thread that started it ends.
   """
 
+  delayed = False
+
   def __init__(self, family: EnvFamily, characters: int):
     """The family must be `sendable`."""
     self._family, self._characters = family, characters
@@ -74,6 +76,9 @@ class ProcessEnv:
     if self._process is None:
       raise ValueError('no task is under way; call reset before step')
     return self._call(Step, 'step', message)
+
+  def rest(self) -> None:
+    """Keeps the process for the next task."""
 
   def kill(self) -> bool:
     """Kills the process; a pending call raises."""
@@ -210,8 +215,8 @@ def check_process_limit(count: int) -> None:
   most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
   if need > most != resource.RLIM_INFINITY:
     raise ValueError(
-      f'{count} environment processes need {need} open files and {most} are'
-      f' allowed; run ulimit -n {need} before it, or use fewer'
+      f'{count} environments in other processes need {need} open files and'
+      f' {most} are allowed; run ulimit -n {need} before it, or use fewer'
     )
 
 

@@ -15,7 +15,6 @@ import os
 import pathlib
 import pickle
 import sys
-import types
 
 _HERE = str(pathlib.Path(__file__).parents[3])
 
@@ -32,23 +31,11 @@ def main(receive: int, send: int, parent: int) -> None:
   sys.path[:] = [*path, *own]
   from agentrl.rollout.workers.replies import (
     InProcessEnv,
-    described,
     encode_reply,
+    load_family,
   )
 
-  try:
-    family = pickle.loads(family)
-  except BaseException as error:
-    why = described(error)
-
-    def lost() -> None:
-      raise ValueError(
-        f'the family must be importable in a separate process: {why}; move it'
-        " to an importable module, or use 'thread'"
-      )
-
-    family = types.SimpleNamespace(env=lost)
-  local = InProcessEnv(family, characters)
+  local = InProcessEnv(load_family(family), characters)
   while order := read(receive):
     name, *args = pickle.loads(order)
     if name == 'close':

@@ -8,6 +8,8 @@ waits for it.
 """
 
 import json
+import pickle
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -39,6 +41,8 @@ class EnvError(Exception):
 class InProcessEnv:
   """Environment in this process, replaced after a fault."""
 
+  delayed = False
+
   def __init__(self, family: EnvFamily, characters: int):
     self._family, self._characters = family, characters
     self._env: HostEnv | None = None
@@ -67,6 +71,9 @@ class InProcessEnv:
         env.step(message), self._family.columns, self._characters
       )
     )
+
+  def rest(self) -> None:
+    """Keeps the environment for the next task."""
 
   def close(self) -> None:
     env, self._env = self._env, None
@@ -100,6 +107,22 @@ class InProcessEnv:
       fault = EnvError('exception', described(error))
     self.close()
     raise fault  # here, so that it does not hold what the environment raised
+
+
+def load_family(data: bytes) -> Any:
+  """Unpickles a family; one that is lost says so when it makes environments."""
+  try:
+    return pickle.loads(data)
+  except BaseException as error:
+    why = described(error)
+
+  def lost() -> None:
+    raise ValueError(
+      f'the family must be importable in a separate process: {why}; move it'
+      " to an importable module, or use 'thread'"
+    )
+
+  return types.SimpleNamespace(env=lost, worker='thread', columns=())
 
 
 def observed(text: Any, characters: int = CHARACTERS) -> str:

@@ -42,7 +42,14 @@ def family(c: Config) -> None:
       f' not find {here[0]!r}; define it in a module that can be imported, or'
       " set host.worker to 'thread'"
     )
-  if isinstance(own, base_env.OwnProcess) and worker not in ('', 'process'):
+  if worker not in base_env.CLUSTERS:
+    for path in ('cluster', 'callback'):
+      if value := getattr(c.host, path):
+        raise ValueError(
+          f'host.{path} must be empty unless host.worker is one of'
+          f' {base_env.CLUSTERS}, got {value!r}'
+        )
+  if isinstance(own, base_env.OwnProcess) and worker == 'thread':
     raise ValueError(
       f'host.worker={worker!r}, and environments of {c.env.name!r} need'
       " a process each; set it to 'process', or leave it empty"

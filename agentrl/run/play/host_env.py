@@ -15,6 +15,8 @@ from agentrl.rollout.engine import engine
 from agentrl.rollout.hinted import Hint
 from agentrl.rollout.host import CUT, EpisodeLimits, HostEnvBundle
 from agentrl.rollout.record import Capacity
+from agentrl.rollout.workers import executors
+from agentrl.rollout.workers.pool import EnvWorkerPool, env_workers
 from agentrl.run.check import env_checks, service_checks
 from agentrl.run.play import readings, remote_engine
 from agentrl.text import chat_format, chat_template
@@ -53,6 +55,7 @@ def sized(
   env_checks.family(c)
   family = envs.family(c)
   env_checks.programs(c, family)
+  executors.check_package(c.host.worker)
   remote_engine.validate(c)
   service_checks.services(c, base.needs(family), c.host.worker or family.worker)
   service_checks.judges(c, family.columns)
@@ -143,6 +146,18 @@ def limits(
     seconds=h.step_timeout,
     start=h.reset_timeout,
     patience=h.episode_timeout,
+  )
+
+
+def workers(c: Config, family: base.EnvFamily, count: int) -> EnvWorkerPool:
+  """Creates the workers of a run, where c.host has them."""
+  h = c.host
+  return env_workers(
+    family,
+    count,
+    worker=h.worker or None,
+    cluster=h.cluster,
+    callback=h.callback,
   )
 
 

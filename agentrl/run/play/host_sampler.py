@@ -84,19 +84,21 @@ class HostSampler:
 
     Returns: (generator, attempts, key, ...) -> episodes, and what closes them
     """
-    s, worker = self._s, self._s.config.host.worker or None
+    s = self._s
     if isinstance(s.world.family, base.PlaysPrograms):
       from agentrl.gateway.programs import ProgramRunner  # has its own extra
 
       runner = ProgramRunner(s.world, self._engine, count, 'policy')
       return runner.run, runner.close
     family = self._services.serve(s.world.family)
-    workers = env_workers(family, count, worker=worker)
+    workers = host_env.workers(s.config, family, count)
 
     def run(generator, attempts, key, **fields):
-      return host_rollout.run_episodes(
+      ended, counts = host_rollout.run_episodes(
         self._world, generator, workers, attempts, key, **fields
       )
+      more = {f'workers/{k}': n for k, n in workers.taken().items()}
+      return ended, counts | more
 
     return run, workers.close
 

@@ -10,6 +10,7 @@ from agentrl.rollout.workers import pool
 from agentrl.rollout.workers.replies import EnvError
 from tests import errors
 from tests.env.external import configured
+from tests.rollout.workers import rooms
 
 MAKE = 'tests.env.external.text_envs:make'
 WAIT = 60
@@ -47,7 +48,8 @@ def test_a_fault_costs_its_episode_alone():
     assert workers[0].reset({'seed': 3}, 9).result(WAIT) in texts
 
 
-def test_another_interpreter_plays_the_same(tmp_path):
+@pytest.mark.parametrize('cluster', [False, True])
+def test_another_interpreter_plays_the_same(tmp_path, cluster):
   """With `-S` it has its own library alone, and finds the user's module."""
   python = tmp_path / 'python'
   python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
@@ -56,7 +58,11 @@ def test_another_interpreter_plays_the_same(tmp_path):
   there.check()
   played = []
   for family in (GymnasiumText(make=MAKE), there):
-    with pool.env_workers(family, 1) as workers:
+    with (
+      pool.cluster_workers(family, 1, rooms.threads(1))
+      if cluster
+      else pool.env_workers(family, 1)
+    ) as workers:
       played.append(
         [workers[0].reset({'seed': 8}, 0).result(WAIT), answer(workers[0], 'x')]
       )

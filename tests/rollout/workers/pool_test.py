@@ -15,7 +15,7 @@ from tests import errors
 from tests.rollout.workers import naughty, rooms
 
 everywhere = pytest.mark.parametrize(
-  'place', ['thread', 'process', pytest.param('ray', marks=rooms.RAY)]
+  'place', ['thread', 'process', *rooms.CLUSTERS]
 )
 
 
@@ -30,12 +30,21 @@ def test_plays_and_says_what_it_played(place):
     )
 
 
-@everywhere
+@pytest.mark.parametrize('place', ['thread', 'process'])
 def test_one_environment_serves_fifty_tasks(place):
   with rooms.open_room(place) as room:
     played = [rooms.begin(room) for _ in range(50)]
   assert [int(task) for _, task, _ in played] == list(range(1, 51))
   assert len({where for where, _, _ in played}) == 1
+
+
+@pytest.mark.parametrize('place', rooms.CLUSTERS)
+def test_every_task_is_an_episode_of_its_own_in_a_cluster(place):
+  with rooms.open_room(place) as room:
+    played = [rooms.begin(room) for _ in range(3)]
+    assert [task for _, task, _ in played] == ['1'] * 3
+    assert all(rooms.is_gone(int(where)) for where, _, _ in played[:2])
+  assert rooms.is_gone(int(played[2][0]))
 
 
 @everywhere
@@ -68,9 +77,7 @@ def test_a_family_without_environment_says_so(place):
     assert 'OSError: no display' in it.text
 
 
-@pytest.mark.parametrize(
-  'place', ['process', pytest.param('ray', marks=rooms.RAY)]
-)
+@pytest.mark.parametrize('place', ['process', *rooms.CLUSTERS])
 def test_ended_while_it_hangs(place):
   with rooms.open_room(place) as room:
     where = rooms.begin(room)[0]
@@ -126,9 +133,11 @@ def test_nothing_is_left_when_the_rooms_close():
   assert threading.active_count() == threads
 
 
-@everywhere
+@pytest.mark.parametrize(
+  'place', ['thread', 'process', pytest.param('dask', marks=rooms.DASK)]
+)
 def test_a_family_of_the_program_itself(place):
-  """In a process it is a sentence; elsewhere it plays."""
+  """In a thread it plays; elsewhere it is a sentence."""
   it = rooms.start_program(
     f"""
     @dataclasses.dataclass(frozen=True)
@@ -142,10 +151,10 @@ def test_a_family_of_the_program_itself(place):
     """
   )
   said = it.communicate(timeout=rooms.WAIT)[0].decode().splitlines()[-1]
-  if place == 'process':
-    assert said.startswith('the family Mine stands in the program itself')
-  else:
+  if place == 'thread':
     assert said == "['1', '7']"
+  else:
+    assert said.startswith('the family Mine stands in the program itself')
 
 
 def test_a_family_that_only_the_program_has():

@@ -13,18 +13,15 @@ from tests.rollout.workers import rooms
 marked = marks.marked  # a fixture
 
 
-@pytest.mark.parametrize(
-  'place', ['process', pytest.param('ray', marks=rooms.RAY)]
-)
+@pytest.mark.parametrize('place', ['process', *rooms.CLUSTERS])
 def test_a_death_costs_one_trajectory(place):
   with rooms.open_room(place) as room:
     first = rooms.begin(room)[0]
     it = rooms.fault_of(room.step('die'))
     assert it.kind == 'crash'
-    if place == 'process':
-      assert it.text == (
-        'its process ended (status 3); it printed at last: my last words'
-      )
+    assert it.text == (
+      'its process ended (status 3); it printed at last: my last words'
+    )
     second = rooms.begin(room)[0]
     os.kill(int(second), signal.SIGKILL)
     assert rooms.fault_of(room.step('say x')).kind == 'crash'

@@ -40,18 +40,18 @@ BAD = {
 }
 
 
-def test_bad_answers_in_every_place():
+@pytest.mark.parametrize('place', ['thread', 'process', *rooms.CLUSTERS])
+def test_bad_answers_in_every_place(place):
   """One room each; the fault costs the environment, and not the room."""
   assert BAD.keys() == naughty.VALUES.keys()
-  for place in ('thread', 'process') + ('ray',) * rooms.has_ray():
-    with rooms.open_room(place) as room:
-      for name, (kind, words) in BAD.items():
-        assert rooms.begin(room)[1] == '1'
-        it = rooms.fault_of(room.step(f'value {name}'))
-        assert it.kind == kind, (place, name)
-        with errors.raises(EnvError, words) as caught:
-          checked(naughty.VALUES[name], COLUMNS)
-        assert it.text == caught.value.text, place
+  with rooms.open_room(place, worker='thread') as room:
+    for name, (kind, words) in BAD.items():
+      assert rooms.begin(room)[1] == '1'
+      it = rooms.fault_of(room.step(f'value {name}'))
+      assert it.kind == kind, name
+      with errors.raises(EnvError, words) as caught:
+        checked(naughty.VALUES[name], COLUMNS)
+      assert it.text == caught.value.text
 
 
 def test_a_checked_answer_is_plain():
