@@ -24,6 +24,16 @@ class SlowEnvBenchSize(NamedTuple):
   repeats: int = 3
 
 
+class EnvWorkersBenchSize(NamedTuple):
+  """Workers in each place, and what is asked of them."""
+
+  count: int = 8  # type: ignore[assignment]  # workers
+  turns: int = 200  # of each
+  characters: int = 200  # of a message and its reply
+  places: tuple[str, ...] = ('thread', 'process', 'dask', 'ray')
+  repeats: int = 3
+
+
 class StalenessBenchSize(NamedTuple):
   """Sizes of the runs, and how old their batches may be."""
 
