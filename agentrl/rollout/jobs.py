@@ -3,14 +3,14 @@
   learner            Board.offer(order) ──► Future of (batch, metrics)
                         │        ▲
   sampler jobs          ▼        │          any number; they join, leave and die
-                     work(connection, collect)
+                     work(line, collect)
 
 An order is given to one sampler at a time. If that one is lost, the order goes
 to the next, and makes the same batch there, since all that it depends on is in
 it and in the version it names. So each order is done exactly once, whoever
 dies: what a lost sampler had sent of its batch is not looked at.
 
-What goes over a connection is pickled: both ends are of one run.
+What goes over a line is pickled: both ends are of one run.
 """
 
 import collections
@@ -28,12 +28,14 @@ import jax
 import numpy as np
 from absl import logging
 
-from agentrl.runtime import dial, threads
+from agentrl.runtime import threads
+from agentrl.runtime.line import Door, Line
 from agentrl.types import Attempts, Batch, Metrics
 
+SILENCE = 60.0  # seconds without a sign of life after which one is lost
 BEAT = 5.0  # seconds between the signs of life of one that collects
 TRIES = 3  # failures of an order after which its error is the learner's
-_LOOK = 0.2  # seconds until an idle connection is looked at again
+_LOOK = 0.2  # seconds until an idle line is looked at again
 
 
 class Order(NamedTuple):
@@ -66,15 +68,17 @@ class Board:
     greeting: Any,
     *,
     mend: Callable[[Order], None] = lambda order: None,
-    silence: float = dial.SILENCE,
+    silence: float = SILENCE,
   ):
     """Opens a door for samplers.
 
     Args:
-      host: address to listen on
+      host: address of this machine
       greeting: what samplers must be of: the run, its config, this package
       mend: publishes the version of an order again
       silence: seconds without a sign of life after which a sampler is lost
+    Raises:
+      OSError: the host is no address of this machine.
     """
     self._greeting, self._mend, self._silence = greeting, mend, silence
     self._changed = threading.Condition()
@@ -83,8 +87,8 @@ class Board:
     self._closed = self._ended = False
     self.connected = 0
     self._counts: collections.Counter[str] = collections.Counter()
-    self._door = dial.Door(host, self._serve)
-    self.address = self._door.address
+    self._door = Door(host, self._serve)
+    self.address, self.key = self._door.address, self._door.key
 
   def __enter__(self) -> 'Board':
     return self
@@ -97,7 +101,7 @@ class Board:
     end = time.monotonic() + 1.0  # an idle one is told
     while self.connected and time.monotonic() < end:
       time.sleep(0.01)
-    self._door.__exit__()
+    self._door.close()
 
   def offer(self, order: Order) -> 'Future[Collected]':
     """Hangs an order up; the future is cancelled to take it down."""
@@ -115,30 +119,29 @@ class Board:
 
   # In a thread of each sampler.
 
-  def _serve(self, connection: dial.Connection) -> None:
-    dial.limit(connection, self._silence)
-    theirs = pickle.loads(connection.recv_bytes())
+  def _serve(self, line: Line) -> bool:
+    line.limit(self._silence)
+    theirs = pickle.loads(line.receive())
     if theirs != self._greeting:
       text = f'this learner is of {self._greeting}, the sampler of {theirs}'
-      connection.send_bytes(pickle.dumps(('refused', text)))
-      return
-    connection.send_bytes(pickle.dumps(('welcome', None)))
+      line.send(pickle.dumps(('refused', text)))
+      return False
+    line.send(pickle.dumps(('welcome', None)))
     with self._changed:
       self.connected += 1
     try:
-      while (taken := self._next(connection)) is not None:
-        self._give(connection, *taken)
+      while (taken := self._next(line)) is not None:
+        self._give(line, *taken)
       if self._ended:
-        connection.send_bytes(pickle.dumps(('end', None)))
+        line.send(pickle.dumps(('end', None)))
     except (OSError, EOFError):
       logging.info('a sampler left')
     finally:
       with self._changed:
         self.connected -= 1
+    return False
 
-  def _next(
-    self, connection: dial.Connection
-  ) -> 'tuple[Order, Future[Collected]] | None':
+  def _next(self, line: Line) -> 'tuple[Order, Future[Collected]] | None':
     """Waits for an order; None: there will be none.
 
     Raises:
@@ -154,18 +157,16 @@ class Board:
           order, future = self._waiting.popleft()
           if not future.cancelled():
             return order, future
-      if connection.poll(0):  # nothing is to be said now
+      if line.ready(0):  # nothing is to be said now
         raise EOFError
 
-  def _give(
-    self, connection: dial.Connection, order: Order, future: Future
-  ) -> None:
+  def _give(self, line: Line, order: Order, future: Future) -> None:
     """Has an order done; one that is not done waits for the next sampler."""
     done = False
     try:
-      connection.send_bytes(pickle.dumps(('order', order)))
+      line.send(pickle.dumps(('order', order)))
       while True:
-        kind, what = pickle.loads(connection.recv_bytes())
+        kind, what = pickle.loads(line.receive())
         if kind != 'alive':
           break
         if future.cancelled():
@@ -208,20 +209,20 @@ class Board:
       self._counts[name] += 1
 
 
-def greet(connection: dial.Connection, greeting: Any) -> None:
+def greet(line: Line, greeting: Any) -> None:
   """Introduces a sampler.
 
   Raises:
     ValueError: the learner is of another run or version.
   """
-  connection.send_bytes(pickle.dumps(greeting))
-  kind, text = pickle.loads(connection.recv_bytes())
+  line.send(pickle.dumps(greeting))
+  kind, text = pickle.loads(line.receive())
   if kind == 'refused':
     raise ValueError(text)
 
 
 def work(
-  connection: dial.Connection,
+  line: Line,
   collect: Callable[[Order], tuple[Batch, Metrics]],
   stopping: Callable[[], None],
   halted: threading.Event,
@@ -236,20 +237,20 @@ def work(
     EOFError, OSError: the learner is gone.
   """
   while True:
-    while not connection.poll(_LOOK):
+    while not line.ready(_LOOK):
       stopping()
-    kind, order = pickle.loads(connection.recv_bytes())
+    kind, order = pickle.loads(line.receive())
     if kind == 'end':
       return
     began = time.monotonic()
     with _running(functools.partial(collect, order), halted) as call:
-      answer = _with_beats(connection, call, stopping)
+      answer = _with_beats(line, call, stopping)
     if isinstance(answer, Exception):
-      connection.send_bytes(pickle.dumps(('failed', _sendable(answer))))
+      line.send(pickle.dumps(('failed', _sendable(answer))))
       continue
     batch, metrics = answer
     made = Collected(batch, metrics, time.monotonic() - began)
-    connection.send_bytes(pickle.dumps(('batch', made), protocol=5))
+    line.send(pickle.dumps(('batch', made), protocol=5))
 
 
 @contextlib.contextmanager
@@ -267,7 +268,7 @@ def _running(
 
 
 def _with_beats(
-  connection: dial.Connection, future: Future, stopping: Callable[[], None]
+  line: Line, future: Future, stopping: Callable[[], None]
 ) -> Any:
   """Waits for a call, and gives signs of life meanwhile.
 
@@ -286,7 +287,7 @@ def _with_beats(
     stopping()
     if time.monotonic() - beat > BEAT:
       beat = time.monotonic()
-      connection.send_bytes(pickle.dumps(('alive', None)))
+      line.send(pickle.dumps(('alive', None)))
 
 
 def _sendable(error: Exception) -> Exception:

@@ -29,7 +29,8 @@ from agentrl.run.experiment import Experiment
 from agentrl.run.play import jobs as play_jobs
 from agentrl.run.play import sampler
 from agentrl.run.stage import stages
-from agentrl.runtime import dial, publish
+from agentrl.runtime import publish
+from agentrl.runtime.line import Line, UnknownPeerError, dial
 from agentrl.runtime.preemption import Stopped
 from agentrl.types import Batch, Metrics, PyTree, TrainState
 
@@ -169,13 +170,13 @@ def serve(
       return jobs.host_arrays((batch, metrics))
 
     say(f'waiting for the learner of {workdir}, run with staleness.jobs')
-    while (connection := _found(workdir, c, stopping, patience)) is not None:
+    while (line := _found(workdir, c, stopping, patience)) is not None:
       say('connected to the learner')
       for stage in by_name.values():
         stage.weights.forget()
-      with connection:
+      with line:
         try:
-          jobs.work(connection, collect, stop, halted)
+          jobs.work(line, collect, stop, halted)
         except (OSError, EOFError):
           say('the learner is gone; waiting for it')
           continue
@@ -185,18 +186,18 @@ def serve(
 
 def _found(
   workdir: str, c: Config, stopping: Callable[[], None], patience: float
-) -> dial.Connection | None:
+) -> Line | None:
   """Calls the learner of a run; None: there is none."""
-  place = play_jobs.folder(workdir) / play_jobs.ADDRESS
+  place = play_jobs.folder(workdir)
   end = time.monotonic() + patience
   while time.monotonic() < end:
     stopping()
-    if address := dial.read(place):
+    if found := play_jobs.read_address(place):
       try:
-        connection = dial.dial(address)
-        jobs.greet(connection, play_jobs.greeting(c))
-        return connection
-      except (OSError, EOFError) as error:
-        logging.debug('no learner at %s: %s', address[:2], error)
+        line = dial(*found)
+        jobs.greet(line, play_jobs.greeting(c))
+        return line
+      except (OSError, EOFError, UnknownPeerError) as error:
+        logging.debug('no learner at %s: %s', found[0], error)
     time.sleep(_LOOK)
   return None

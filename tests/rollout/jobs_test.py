@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from agentrl.rollout import jobs, tickets
-from agentrl.runtime import dial, threads
+from agentrl.runtime import threads
+from agentrl.runtime.line import dial
 from agentrl.runtime.preemption import Stopped
 from tests import errors
 from tests.rollout import tickets_test as toy
@@ -40,9 +41,9 @@ def sampler(board, collect=doubled, *, greeting='run', die=lambda: False):
         raise Killed
       return made
 
-    with dial.dial(board.address) as connection:
-      jobs.greet(connection, greeting)
-      jobs.work(connection, once, lambda: None, threading.Event())
+    with dial(board.address, board.key) as line:
+      jobs.greet(line, greeting)
+      jobs.work(line, once, lambda: None, threading.Event())
 
   return threads.start(live)
 
@@ -90,12 +91,12 @@ def test_a_lost_samplers_order_goes_to_another(board):
 @pytest.mark.parametrize('says', [b'', b'nonsense', pickle.dumps(('batch',))])
 def test_a_sampler_that_answers_rubbish_is_lost(board, says):
   future = board.offer(order(1))
-  with dial.dial(board.address) as connection:
-    jobs.greet(connection, 'run')
-    assert pickle.loads(connection.recv_bytes())[0] == 'order'
-    connection.send_bytes(says)
+  with dial(board.address, board.key) as line:
+    jobs.greet(line, 'run')
+    assert pickle.loads(line.receive())[0] == 'order'
+    line.send(says)
     with pytest.raises((EOFError, OSError)):
-      connection.recv_bytes()
+      line.receive()
   sampler(board)
   np.testing.assert_array_equal(future.result(timeout=30).batch, [2, 2])
 
@@ -103,9 +104,9 @@ def test_a_sampler_that_answers_rubbish_is_lost(board, says):
 def test_a_silent_sampler_is_lost():
   with jobs.Board('127.0.0.1', 'run', silence=0.2) as board:
     future = board.offer(order(1))
-    with dial.dial(board.address) as connection:
-      jobs.greet(connection, 'run')
-      connection.recv_bytes()
+    with dial(board.address, board.key) as line:
+      jobs.greet(line, 'run')
+      line.receive()
       sampler(board)
       np.testing.assert_array_equal(future.result(timeout=30).batch, [2, 2])
 
@@ -170,9 +171,9 @@ def test_what_is_needed_no_more_is_halted(monkeypatch):
       raise Stopped('halted')
 
     def live():
-      with dial.dial(board.address) as connection:
-        jobs.greet(connection, 'run')
-        jobs.work(connection, collect, lambda: None, halted)
+      with dial(board.address, board.key) as line:
+        jobs.greet(line, 'run')
+        jobs.work(line, collect, lambda: None, halted)
 
     home, future = threads.start(live), board.offer(order(0))
     assert began.wait(30)

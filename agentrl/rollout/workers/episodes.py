@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from agentrl.env.base import Step
-from agentrl.rollout.workers.line import Line, dial
 from agentrl.rollout.workers.replies import (
   EnvError,
   InProcessEnv,
@@ -21,6 +20,7 @@ from agentrl.rollout.workers.replies import (
   encode_reply,
   load_family,
 )
+from agentrl.runtime.line import Line, dial
 
 _GRACE = 2.0  # seconds for an environment to end by itself
 _MESSAGE = 1 << 30  # bytes; the trainer is trusted

@@ -2,7 +2,7 @@
 
 Dask, Ray and `concurrent.futures` differ only here. All of them pickle what is
 submitted, so a cluster is trusted; what its environments reply is not, and
-travels as JSON (`workers/line.py`).
+travels as JSON (`runtime/line.py`).
 """
 
 import concurrent.futures

@@ -21,9 +21,9 @@ from typing import Any
 from agentrl.env.base import EnvFamily, Step
 from agentrl.rollout.workers.episodes import episode
 from agentrl.rollout.workers.executors import Executor
-from agentrl.rollout.workers.line import Line, OversizeError
 from agentrl.rollout.workers.listener import Listener
 from agentrl.rollout.workers.replies import EnvError, decode_reply, described
+from agentrl.runtime.line import Line, OversizeError
 
 LOSSES = 3  # of workers that one episode survives
 _GRACE = 2.0  # seconds to end in by itself

@@ -9,6 +9,9 @@ The workdir has, below `samplers/`,
 A job needs the workdir and nothing else (run/sampler_job.py).
 """
 
+import contextlib
+import json
+import os
 import pathlib
 import shutil
 import threading
@@ -23,7 +26,7 @@ from absl import logging
 import agentrl
 from agentrl.rollout import jobs, tickets
 from agentrl.run import workdir as workdir_lib
-from agentrl.runtime import dial, publish
+from agentrl.runtime import publish, text_files
 from agentrl.runtime.preemption import Stopped
 from agentrl.types import Attempts, Batch, Metrics, TrainState
 
@@ -34,6 +37,31 @@ _ALONE = 30.0  # seconds without a sampler after which that is said
 
 def folder(workdir: str) -> pathlib.Path:
   return pathlib.Path(workdir) / FOLDER
+
+
+def write_address(
+  place: pathlib.Path, address: tuple[str, int], key: bytes
+) -> None:
+  """Writes where a learner listens, for this user's eyes alone."""
+  place.mkdir(parents=True, exist_ok=True)
+  part = place / f'.{ADDRESS}.{os.getpid()}'
+  part.unlink(missing_ok=True)
+  handle = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+  host, port = address
+  with open(handle, 'w', encoding='utf-8') as f:
+    json.dump({'host': host, 'port': port, 'key': key.hex()}, f)
+  part.replace(place / ADDRESS)
+
+
+def read_address(
+  place: pathlib.Path,
+) -> tuple[tuple[str, int], bytes] | None:
+  """Reads where a learner listens, and the key; None: none does, or not yet."""
+  with contextlib.suppress(OSError, ValueError):
+    match text_files.read_json(place / ADDRESS):
+      case {'host': str(host), 'port': int(port), 'key': str(key)}:
+        return (host, port), bytes.fromhex(key)
+  return None
 
 
 def greeting(c: Any) -> tuple[str, str]:
@@ -76,13 +104,16 @@ class SamplerJobs:
       self._board = jobs.Board(
         c.staleness.address, greeting(c), mend=self._republish
       )
-    except ValueError as error:
-      raise ValueError(f'staleness.address: {error}') from error
+    except OSError as error:
+      raise ValueError(
+        'staleness.address must be an address of this machine, got'
+        f' {c.staleness.address!r} ({error})'
+      ) from error
     self._lock = threading.Lock()  # of what is published
     self._published: set[tuple[str, int]] = set()
     self._states: dict[int, TrainState] = {}  # by step; of orders that wait
     self._still: dict[str, tuple[str, ...]] = {}  # by stage
-    dial.write(self._folder / ADDRESS, self._board.address)
+    write_address(self._folder, self._board.address, self._board.key)
 
   def __enter__(self) -> 'SamplerJobs':
     return self

@@ -1,18 +1,15 @@
-"""The line and its listener: strangers are turned away and harm nothing."""
+"""Episodes get their lines; strangers are turned away and harm nothing."""
 
-import os
 import socket
-import threading
 
 import pytest
 
-from agentrl.rollout.workers.line import (
+from agentrl.rollout.workers.listener import Listener
+from agentrl.runtime.line import (
   Line,
-  OversizeError,
   UnknownPeerError,
   dial,
 )
-from agentrl.rollout.workers.listener import Listener
 from tests import errors
 from tests.rollout.workers import rooms
 
@@ -36,39 +33,6 @@ def lost(line: Line) -> bool:
   with pytest.raises((EOFError, OSError)):
     line.receive(100)
   return True
-
-
-def test_frames_go_both_ways(listener):
-  episode, trainer = arrived(listener, 'a')
-  for data in (b'', b'x', os.urandom(1 << 20)):
-    echo = threading.Thread(
-      target=lambda: episode.send(episode.receive(1 << 20))
-    )
-    echo.start()
-    trainer.send(data)
-    assert trainer.receive(1 << 20) == data
-    echo.join()
-  episode.close()
-  assert lost(trainer)
-  trainer.close()
-
-
-def test_a_frame_that_is_too_long(listener):
-  episode, trainer = arrived(listener, 'a')
-  episode.send(b'x' * 1001)
-  with errors.raises(OversizeError, '1000'):
-    trainer.receive(1000)
-  episode.close()
-  trainer.close()
-
-
-def test_a_cut_wakes_who_waits(listener):
-  episode, trainer = arrived(listener, 'a')
-  threading.Timer(0.05, trainer.cut).start()
-  assert lost(trainer)
-  assert lost(episode)
-  episode.close()
-  trainer.close()
 
 
 def test_strangers_are_turned_away(listener):
@@ -103,25 +67,6 @@ def test_a_name_that_dials_again_was_lost(listener):
   assert lost(late)
   for x in (episode, trainer, again, late):
     x.close()
-
-
-def test_a_trainer_is_not_believed_without_the_key():
-  """Else whoever has its port could tell an episode what to play."""
-  server = socket.create_server(('127.0.0.1', 0))
-
-  def answer():
-    given, _ = server.accept()
-    line = Line(given)
-    with pytest.raises(UnknownPeerError):
-      line.prove(b'guessed', first=True)
-    line.close()
-
-  thread = threading.Thread(target=answer)
-  thread.start()
-  with pytest.raises(UnknownPeerError):
-    dial(server.getsockname(), b'the key')
-  thread.join()
-  server.close()
 
 
 def test_an_address_of_another_machine():
