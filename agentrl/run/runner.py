@@ -100,15 +100,16 @@ def open_run(
     interrupt = stack.enter_context(Interrupt())
     stack.enter_context(placement.on_mesh(configs[0]))
     players = sampler.open_samplers(stack, built, interrupt, workdirs[0])
+    # Before what writes there: a folder that is taken stays as it is.
+    locks = [stack.enter_context(locked(w)) for w in workdirs]
+    for c, w in zip(configs, workdirs, strict=True):
+      workdir_lib.same_config(c, w)  # of who held the lock before
     trained = {x.name: built[x.name] for x in plans if x.kind == 'rl'}
     beside = sampler.open_beside(stack, trained, interrupt, workdirs[0])
     names = stages or tuple(s.config.stages)
     plan = _make_plan(
       axis, experiments, workdirs, names, built, players, beside
     )
-    locks = [stack.enter_context(locked(w)) for w in workdirs]
-    for c, w in zip(configs, workdirs, strict=True):
-      workdir_lib.same_config(c, w)  # of who held the lock before
     keep = s.config.checkpoint.keep
     checkpoints = _open_checkpoints(stack, workdirs, locks, keep=keep)
     state, resumed, spent = weights.restore_or_init(

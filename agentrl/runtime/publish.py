@@ -54,7 +54,7 @@ def publish(
 
   Args:
     write: puts the files into a folder, which is there and empty
-    kept: versions that stay, the newest ones
+    kept: versions that stay: this one, and the newest others
   """
   folder = pathlib.Path(folder)
   final = folder / name_of(version)
@@ -72,9 +72,10 @@ def publish(
   (beside / MANIFEST).write_text(text, encoding='utf-8')
   beside.rename(final)
   (final / COMPLETE).touch()
-  versions = _versions(folder)
-  for number in sorted(versions)[:-kept]:
-    shutil.rmtree(versions[number], ignore_errors=True)
+  others = _versions(folder)
+  others.pop(version)
+  for number in sorted(others)[: max(0, len(others) + 1 - kept)]:
+    shutil.rmtree(others[number], ignore_errors=True)
   for torn in folder.glob('v*.tmp'):
     if _NAME.fullmatch(torn.stem):
       shutil.rmtree(torn, ignore_errors=True)

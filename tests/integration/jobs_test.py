@@ -6,11 +6,13 @@ import signal
 import threading
 import traceback
 
+import numpy as np
 import pytest
 
 from agentrl.configs import grpo
 from agentrl.run import runner, sampler_job
-from agentrl.runtime import threads
+from agentrl.runtime import publish, threads
+from agentrl.runtime.lock import Lock, TakenError
 from agentrl.runtime.preemption import Stopped
 from tests.integration import same
 from tests.integration.cut import after_row
@@ -67,6 +69,9 @@ def test_inside_jit(bound, tmp_path):
   with samplers(cut, 2) as homes:
     with after_row(3):
       runner.run(c, cut)
+    for version in range(4, 9):  # a kill leaves what a resumed run is yet to do
+      left = tmp_path / 'cut' / 'samplers' / 'weights' / 'rl'
+      publish.publish_arrays(left, version, {'of': np.zeros(2)}, kept=9)
     runner.run(c, cut)
     batches = [home.result(timeout=60) for home in homes]
   assert sum(batches) >= 6
@@ -112,3 +117,13 @@ def test_a_learner_on_a_mesh(tmp_path):
   with samplers(apart, 1):
     runner.run(c, apart)
   same.assert_same_run(whole, apart, steps=6, but=BUT)
+
+
+def test_a_second_learner_leaves_the_folder_of_the_first_alone(tmp_path):
+  kept = tmp_path / 'run' / 'samplers' / 'learner.json'
+  with Lock(tmp_path / 'run'):
+    kept.parent.mkdir()
+    kept.write_text('of the first')
+    with pytest.raises(TakenError):
+      runner.run(tiny(tmp_path, bound=0, jobs=True), str(tmp_path / 'run'))
+  assert kept.read_text() == 'of the first'

@@ -26,6 +26,13 @@ def test_a_version_and_those_before_it(tmp_path):
   assert publish.check(again) == 5
 
 
+def test_what_was_published_stays_beside_newer_versions(tmp_path):
+  for version in (8, 9, 3):
+    made = publish.publish(tmp_path, version, write('weights'))
+  assert publish.check(made) == 3
+  assert sorted(x.name for x in tmp_path.iterdir()) == ['v000003', 'v000009']
+
+
 def test_a_version_that_was_cut_short(tmp_path):
   def stopped(folder):
     (folder / 'model.bin').write_text('half')

@@ -90,7 +90,7 @@ class SamplerJobs:
     workdir: str,
     stopping: Callable[[], None] = lambda: None,
   ):
-    """Listens for samplers.
+    """Listens for samplers, in a folder whose lock this process holds.
 
     Args:
       stopping: raises when the run is to end
@@ -109,6 +109,8 @@ class SamplerJobs:
         'staleness.address must be an address of this machine, got'
         f' {c.staleness.address!r} ({error})'
       ) from error
+    # A killed learner has left versions, which this one will make otherwise.
+    shutil.rmtree(self._folder, ignore_errors=True)
     self._lock = threading.Lock()  # of what is published
     self._published: set[tuple[str, int]] = set()
     self._states: dict[int, TrainState] = {}  # by step; of orders that wait
