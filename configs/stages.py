@@ -34,6 +34,8 @@ FIXED = {
   'checkpoint': 'there is one counter of steps',
   'log.every': 'there is one log',
   'log.wandb': 'there is one log',
+  'staleness.jobs': 'samplers join a run',
+  'staleness.address': 'samplers join a run',
 }
 # What a sampler is made of; the rest of a config is about learning.
 _SAMPLED = (

@@ -51,6 +51,8 @@ def check(
         f'staleness.jobs collects in other processes, and {why}; set'
         ' staleness.jobs to False'
       )
+    _check_reached(c)
+    _check_rows(c)
   elif s.bound:
     _check_beside(c, spec, len(jax.devices()) if devices is None else devices)
   elif s.order == 'latest' or s.depth > 0 or s.devices or s.swap != 'batch':
@@ -145,8 +147,13 @@ def stages(plans: Sequence[StagePlan]) -> None:
 
 
 def together(configs: Sequence[Config]) -> None:
-  """Raises ValueError where runs that go together collect in threads."""
+  """Raises ValueError where runs that go together collect beside updates."""
   for c in configs:
+    if c.staleness.jobs:
+      raise ValueError(
+        'staleness.jobs must be False for runs that go together, which collect'
+        ' before their updates, got True; set it, or start each run by itself'
+      )
     if n := depth(c):
       raise ValueError(
         f'staleness.depth={n} collects in threads, and runs that go together'
@@ -195,12 +202,29 @@ def _check_devices(c: Config, there: int) -> None:
       f'staleness.devices={s.devices} collect in threads, and {why}; set'
       ' staleness.devices to 0'
     )
+  _check_rows(c)
+
+
+def _check_rows(c: Config) -> None:
+  """Checks that rollouts can be split over the devices that collect."""
+  devices = c.staleness.devices or 1
   for name, n in ('batch', c.rollout.batch), ('slots', c.rollout.slots):
-    if n % s.devices:
+    if n % devices:
       raise ValueError(
         f'rollout.{name}={n} must be a multiple of'
-        f' staleness.devices={s.devices}, over which rows are split'
+        f' staleness.devices={devices}, over which rows are split'
       )
+
+
+def _check_reached(c: Config) -> None:
+  """Checks that the address of the learner is of one machine."""
+  address = c.staleness.address
+  if address in ('', '0.0.0.0', '::'):
+    raise ValueError(
+      'staleness.address must be the address at which other machines reach this'
+      f' one, got {address!r}, which on each machine means itself; set it to'
+      ' 127.0.0.1 or the address of this machine in their network'
+    )
 
 
 def _kept_apart(c: Config) -> str:

@@ -50,6 +50,9 @@ def test_a_method_with_a_trust_region_may_be_stale():
       "staleness.swap='turn'",
     ),
     ({'jobs': True, 'depth': 0}, 'staleness.jobs staleness.depth=0'),
+    ({'jobs': True, 'devices': 3}, 'rollout.batch=64 staleness.devices=3'),
+    ({'jobs': True, 'address': '0.0.0.0'}, "staleness.address '0.0.0.0'"),
+    ({'jobs': True, 'address': ''}, "staleness.address ''"),
   ],
 )
 def test_a_mistake_is_one_sentence(changes, names):
@@ -219,11 +222,25 @@ def test_stages_are_equally_stale():
   assert len(stages.plans(config())) == 2
 
 
+@pytest.mark.parametrize('name', ['jobs', 'address'])
+def test_the_samplers_of_a_run_collect_for_all_of_its_stages(name):
+  c = config()
+  other = {'jobs': True, 'address': '127.0.0.2'}[name]
+  base.stage(c, 'one', steps=2)
+  base.stage(c, 'two', steps=2, changes={f'staleness.{name}': other})
+  c.stages = ('one', 'two')
+  with errors.raises(ValueError, f'stage.two.staleness.{name}'):
+    validate.config(base.finish(c))
+
+
 def test_seeds_of_one_program_collect_before_their_updates():
   two = [validate.config(config(depth=1, seed=s)) for s in (0, 1)]
   with errors.raises(ValueError, 'staleness.depth=1 0'):
     staleness_checks.together(two)
   staleness_checks.together([validate.config(config(seed=1))])
+  two = [validate.config(config(jobs=True, seed=s)) for s in (0, 1)]
+  with errors.raises(ValueError, 'staleness.jobs False True'):
+    staleness_checks.together(two)
 
 
 def test_an_outside_generator_generates_for_one_thread():
