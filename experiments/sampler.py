@@ -29,7 +29,7 @@ def main() -> None:
       stopping=stopping,
       patience=_PATIENCE.value,
     )
-  print(f'the run has ended; {count} batches were collected here')
+  print(f'{count} batches were collected here')
 
 
 if __name__ == '__main__':

@@ -91,14 +91,17 @@ class _Stage(NamedTuple):
   weights: Weights
 
 
-def config_of(workdir: str, *, patience: float) -> Config:
+def config_of(
+  workdir: str, *, stopping: Callable[[], None], patience: float
+) -> Config:
   """Reads the config of a run, waiting for one that is about to begin.
 
   Raises:
-    ValueError: there is none, or its batches are collected otherwise.
+    ValueError: there is none.
   """
   end = time.monotonic() + patience
   while not (pathlib.Path(workdir) / workdir_lib.CONFIG).exists():
+    stopping()
     if time.monotonic() > end:
       break
     time.sleep(_LOOK)
@@ -147,11 +150,11 @@ def serve(
     patience: seconds to wait for a learner, at first and each time it goes
     say: takes a line of progress
   Raises:
-    ValueError: the run is of another version of agentrl, or it collects its
-      batches otherwise.
+    ValueError: the run is of another version of agentrl, or no learner of it
+      has listened in that time.
   """
-  c = config_of(workdir, patience=patience)
-  halted, count = threading.Event(), 0
+  c = config_of(workdir, stopping=stopping, patience=patience)
+  halted, count, met = threading.Event(), 0, False
 
   def stop() -> None:
     stopping()
@@ -172,6 +175,7 @@ def serve(
     say(f'waiting for the learner of {workdir}, run with staleness.jobs')
     while (line := _found(workdir, c, stopping, patience)) is not None:
       say('connected to the learner')
+      met = True
       for stage in by_name.values():
         stage.weights.forget()
       with line:
@@ -180,7 +184,15 @@ def serve(
         except (OSError, EOFError):
           say('the learner is gone; waiting for it')
           continue
-      break
+      say('the run has ended')
+      return count
+  if not met:
+    raise ValueError(
+      f'--workdir must be of a run whose learner listens for samplers, got'
+      f' {workdir}, where none has for {patience:g} s; start it with'
+      ' --config.staleness.jobs'
+    )
+  say(f'the learner has not come back for {patience:g} s')
   return count
 
 
