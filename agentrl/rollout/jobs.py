@@ -93,10 +93,17 @@ class Board:
   def __enter__(self) -> 'Board':
     return self
 
-  def __exit__(self, error: type[BaseException] | None = None, *_) -> None:
-    """Sends the samplers home; after an error they are to wait."""
+  def __exit__(self, *_) -> None:
+    self.close()
+
+  def end(self) -> None:
+    """Sends the samplers home at `close`; else they are to wait."""
+    self._ended = True
+
+  def close(self) -> None:
+    """Gives no order any more."""
     with self._changed:
-      self._closed, self._ended = True, error is None
+      self._closed = True
       self._changed.notify_all()
     end = time.monotonic() + 1.0  # an idle one is told
     while self.connected and time.monotonic() < end:

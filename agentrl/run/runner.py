@@ -3,7 +3,7 @@
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
 import jax
 import numpy as np
@@ -149,6 +149,7 @@ def open_run(
     )
     with contextlib.closing(steps):
       yield experiments, state, steps
+    steps = _ending(steps, beside.values())
     outputs.close()
     for check in locks:
       check()
@@ -156,6 +157,13 @@ def open_run(
 
 def _in_every_process(*checks: Callable[[], None]) -> Callable[[], None]:
   """Returns what raises in all processes where a check raises in one."""
+def _ending(steps: Generator, beside: Iterable[Beside]) -> Generator:
+  """Yields the steps; tells samplers of the end, unless it is cut before."""
+  yield from steps
+  for samplers in beside:
+    samplers.end()
+
+
 
   def check_all() -> None:
     distributed.allgather_objects(lambda: [check() for check in checks])

@@ -63,10 +63,19 @@ def test_orders_are_collected_by_who_is_there(board):
     assert made.metrics == {'step': n}
     assert made.seconds >= 0
   assert board.connected == 3
-  board.__exit__()
+  board.end()
+  board.close()
   for home in homes:
     assert home.result(timeout=30) is None  # sent home, with no error
   assert board.connected == 0
+
+
+def test_samplers_of_a_run_that_was_cut_are_to_wait(board):
+  home = sampler(board)
+  board.offer(order(0)).result(timeout=30)
+  board.close()
+  with pytest.raises((EOFError, OSError)):
+    home.result(timeout=30)
 
 
 def test_a_lost_samplers_order_goes_to_another(board):

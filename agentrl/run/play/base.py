@@ -75,6 +75,7 @@ class Beside(NamedTuple):
   samplers: Sequence[EnvSampler] = ()
   halt: Callable[[], None] = lambda: None  # what they play ends soon
   collectors: Sequence[Collect] = ()  # of jobs, in place of samplers
+  end: Callable[[], None] = lambda: None  # the run has done all of its steps
 
 
 ALONE = Beside()  # all is collected before its update

@@ -120,10 +120,14 @@ class SamplerJobs:
   def __enter__(self) -> 'SamplerJobs':
     return self
 
-  def __exit__(self, *error) -> None:
-    """Ends the samplers with the run; a run that was cut is waited for."""
+  def end(self) -> None:
+    """Sends the samplers home as this is left: the run is done."""
+    self._board.end()
+
+  def __exit__(self, *_) -> None:
+    """Leaves the samplers, which wait for a run that is not done."""
     (self._folder / ADDRESS).unlink(missing_ok=True)
-    self._board.__exit__(*error)
+    self._board.close()
     shutil.rmtree(self._folder, ignore_errors=True)
 
   def collector(

@@ -128,7 +128,7 @@ def _open_jobs(
       opened.collector(name, still, halted)
       for _ in range(staleness_checks.depth(s.config))
     ]
-    out[name] = Beside(halt=halted.set, collectors=collectors)
+    out[name] = Beside(halt=halted.set, collectors=collectors, end=opened.end)
   return out
 
 
