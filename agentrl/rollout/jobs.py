@@ -130,7 +130,11 @@ class Board:
     line.limit(self._silence)
     theirs = pickle.loads(line.receive())
     if theirs != self._greeting:
-      text = f'this learner is of {self._greeting}, the sampler of {theirs}'
+      text = (
+        'a sampler must have the version of agentrl and the config of its'
+        f' learner, {self._greeting}, got {theirs}; install that version, or'
+        " name the learner's folder"
+      )
       line.send(pickle.dumps(('refused', text)))
       return False
     line.send(pickle.dumps(('welcome', None)))

@@ -105,7 +105,9 @@ def open_run(
     for c, w in zip(configs, workdirs, strict=True):
       workdir_lib.same_config(c, w)  # of who held the lock before
     trained = {x.name: built[x.name] for x in plans if x.kind == 'rl'}
-    beside = sampler.open_beside(stack, trained, interrupt, workdirs[0])
+    beside = sampler.open_beside(
+      stack, s.config, trained, interrupt, workdirs[0]
+    )
     names = stages or tuple(s.config.stages)
     plan = _make_plan(
       axis, experiments, workdirs, names, built, players, beside
@@ -147,16 +149,14 @@ def open_run(
       spent=spent,
       reporter=reporter,
     )
+    steps = _ending(steps, beside.values())
     with contextlib.closing(steps):
       yield experiments, state, steps
-    steps = _ending(steps, beside.values())
     outputs.close()
     for check in locks:
       check()
 
 
-def _in_every_process(*checks: Callable[[], None]) -> Callable[[], None]:
-  """Returns what raises in all processes where a check raises in one."""
 def _ending(steps: Generator, beside: Iterable[Beside]) -> Generator:
   """Yields the steps; tells samplers of the end, unless it is cut before."""
   yield from steps
@@ -164,6 +164,8 @@ def _ending(steps: Generator, beside: Iterable[Beside]) -> Generator:
     samplers.end()
 
 
+def _in_every_process(*checks: Callable[[], None]) -> Callable[[], None]:
+  """Returns what raises in all processes where a check raises in one."""
 
   def check_all() -> None:
     distributed.allgather_objects(lambda: [check() for check in checks])

@@ -9,7 +9,8 @@ import traceback
 import numpy as np
 import pytest
 
-from agentrl.configs import grpo
+from agentrl import Run
+from agentrl.configs import base, grpo
 from agentrl.run import runner, sampler_job
 from agentrl.runtime import publish, threads
 from agentrl.runtime.lock import Lock, TakenError
@@ -91,6 +92,32 @@ def test_adapters_travel_without_their_base(tmp_path):
   with samplers(apart, 1):
     runner.run(c, apart)
   same.assert_same_run(whole, apart, steps=6, but=BUT)
+
+
+def test_stages_of_one_run_share_its_samplers(tmp_path):
+  def config(**staleness):
+    c = tiny(tmp_path, bound=1, **staleness)
+    c.stages = ('one', 'two')
+    base.stage(c, 'one', steps=3)
+    base.stage(c, 'two', steps=3, changes={'rollout.temperature': 0.7})
+    return base.finish(c)
+
+  whole, apart = str(tmp_path / 'whole'), str(tmp_path / 'apart')
+  runner.run(config(depth=0), whole)
+  with samplers(apart, 2):
+    runner.run(config(jobs=True), apart)
+  same.assert_same_run(whole, apart, steps=6, but=BUT)
+
+
+def test_samplers_wait_for_a_run_that_was_left_early(tmp_path):
+  c, run = tiny(tmp_path, bound=0, anchor='', jobs=True), str(tmp_path / 'run')
+  with samplers(run, 1) as [home]:
+    with Run(c, workdir=run) as left:
+      next(iter(left))
+    assert not home.done()
+    with Run(c, workdir=run) as left:
+      assert [step for step, *_ in left] == [2, 3, 4, 5, 6]
+    assert home.result(timeout=60) == 6
 
 
 def test_on_hosts(tmp_path):

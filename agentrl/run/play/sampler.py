@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from agentrl.configs import stages as stage_list
+from agentrl.configs.config import Config
 from agentrl.judge.panel import Judgement
 from agentrl.run import algorithm, placement, weights
 from agentrl.run import workdir as workdir_lib
@@ -83,15 +84,20 @@ def open_samplers(
 
 def open_beside(
   stack: contextlib.ExitStack,
+  of_run: Config,
   built: Mapping[str, Sequence[Experiment]],
   stopping: Callable[[], None],
   workdir: str,
 ) -> dict[str, Beside]:
-  """Opens the samplers that collect beside the updates, by stage."""
+  """Opens the samplers that collect beside the updates, by stage.
+
+  Args:
+    of_run: config of the whole run, whose stages have their own
+    built: experiments of its RL stages, one per seed
+  """
   out: dict[str, Beside] = {}
-  c = next(iter(built.values()))[0].config if built else None
-  if c and c.staleness.jobs:
-    return _open_jobs(stack, built, stopping, workdir)
+  if built and of_run.staleness.jobs:
+    return _open_jobs(stack, of_run, built, stopping, workdir)
   for name, of_seeds in built.items():
     s, halted = of_seeds[0], threading.Event()
 
@@ -111,6 +117,7 @@ def open_beside(
 
 def _open_jobs(
   stack: contextlib.ExitStack,
+  of_run: Config,
   built: Mapping[str, Sequence[Experiment]],
   stopping: Callable[[], None],
   workdir: str,
@@ -118,7 +125,6 @@ def _open_jobs(
   """Opens what jobs of their own collect, by stage; in the first process."""
   if not distributed.first():
     return {}
-  of_run = next(iter(built.values()))[0].config
   opened = stack.enter_context(SamplerJobs(of_run, workdir, stopping))
   out: dict[str, Beside] = {}
   for name, of_seeds in built.items():
