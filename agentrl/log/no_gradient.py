@@ -2,7 +2,8 @@
 
 Where the members of every group earn the same, each advantage is 0, and the
 policy stays as it is however long the run goes on. A gradient from elsewhere,
-such as that of a divergence, is one.
+such as that of a divergence, is one. Steps in which nothing counted, since all
+groups wait for a member (collect/partial.py), are neither with nor without.
 """
 
 import re
@@ -14,6 +15,7 @@ import numpy as np
 STEPS = 5  # in a row without a gradient, after which it is said
 _EQUAL = re.compile('advantage/.+/zero_variance_frac')
 _INVALID = 'rollout/invalid'
+_ATTEMPTS, _RETURN = 'rollout/attempts', 'rollout/return'
 ADVICE = (
   'begin with a warm start (demonstrations and sft.steps, or init)',
   'take easier tasks, a larger group_size or temperature of rollout',
@@ -32,6 +34,8 @@ class NoGradient:
 
   def see(self, scalars: Mapping[str, Any]) -> None:
     """Takes the metrics of a step; says it once for steps in a row."""
+    if is_empty(scalars):
+      return
     without = lacks_gradient(scalars)
     self._steps = np.where(without, self._steps + 1, 0)
     self._rows = [*self._rows[1 - STEPS :], scalars]
@@ -41,6 +45,13 @@ class NoGradient:
         f'{STEPS} RL steps in a row had no gradient, so nothing is learned'
         f'{": " if what else ""}{what}. What helps: {"; ".join(ADVICE)}'
       )
+
+
+def is_empty(scalars: Mapping[str, Any]) -> bool:
+  """Returns whether a step has played and no trajectory of it counted."""
+  mean = scalars.get(_RETURN)
+  known = mean is not None and np.isfinite(_array(mean)).any()
+  return _ATTEMPTS in scalars and not known
 
 
 def lacks_gradient(scalars: Mapping[str, Any]) -> np.ndarray:
@@ -73,7 +84,9 @@ def reasons(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
   """Lines of a summary, nothing where gradients were lost now and then."""
-  steps = [row for row in rows if row.get('phase') == 'rl']
+  steps = [
+    row for row in rows if row.get('phase') == 'rl' and not is_empty(row)
+  ]
   without = [bool(lacks_gradient(row)) for row in steps]
   marks = ''.join('x' if x else ' ' for x in without)
   if 'x' * min(STEPS, max(len(steps), 1)) not in marks:

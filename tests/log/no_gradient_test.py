@@ -36,6 +36,17 @@ def test_it_is_said_after_a_few_steps_in_a_row_and_once():
     assert field in line
 
 
+def test_steps_in_which_all_groups_wait_say_nothing():
+  waits = {'policy/grad_norm': 0.0, 'rollout/attempts': 8.0}
+  waits['rollout/return'] = None
+  counts = NOTHING | {'rollout/attempts': 8.0, 'rollout/return': 0.0}
+  assert not said([waits] * 2 * STEPS)
+  assert len(said([counts, waits] * STEPS)) == 1
+  rows = [{'phase': 'rl', **x} for x in [waits] * 9 + [counts] * STEPS]
+  assert next(no_gradient.lines(rows)).startswith(f'{STEPS} of {STEPS}')
+  assert not list(no_gradient.lines(rows[:9]))
+
+
 @given(st.lists(st.booleans(), max_size=40))
 def test_it_is_said_as_often_as_there_are_such_rows_of_steps(flat):
   learns = NOTHING | {'policy/grad_norm': 1e-9}
