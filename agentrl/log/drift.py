@@ -66,13 +66,15 @@ def slower(limits: Limits, drift: Drift) -> tuple[float, int]:
 def sentence(limits: Limits, drift: Drift) -> str:
   """Says in one sentence that D is beyond R, and what to do."""
   rate, bound = slower(limits, drift)
+  # Partial rollouts are older than the bound.
+  younger = f', or staleness.bound to {bound}' if bound < limits.bound else ''
   return (
     f'At staleness.bound={limits.bound} the policy moves'
     f' {drift.of_update:.2g} nats a token in an update, and {drift.moved:.2g}'
     f' in the {drift.age:.3g} updates between sampling a batch and training on'
     f' it, beyond the clip range of {limits.radius:.2g}, so that old tokens'
     f' teach less: lower role.policy.lr from {limits.rate:g} to below'
-    f' {rate:.2g}, or staleness.bound to {bound}'
+    f' {rate:.2g}{younger}'
   )
 
 

@@ -71,6 +71,13 @@ def test_it_is_said_once_and_with_numbers():
     assert field in line
 
 
+def test_a_bound_is_advised_only_where_it_is_lower():
+  """Attempts that go on are older than the bound, and stay so."""
+  (line,) = said([(0.03, 12.0)] * drift.STEPS)
+  assert 'role.policy.lr' in line
+  assert 'staleness.bound to' not in line
+
+
 def test_a_few_far_steps_are_not_enough():
   far, near = (0.1, 4.0), (0.001, 4.0)
   assert not said([far] * (drift.STEPS - 1))
