@@ -8,7 +8,9 @@
 An order is given to one sampler at a time. If that one is lost, the order goes
 to the next, and makes the same batch there, since all that it depends on is in
 it and in the version it names. So each order is done exactly once, whoever
-dies: what a lost sampler had sent of its batch is not looked at.
+dies: what a lost sampler had sent of its batch is not looked at. One that a
+sampler has failed waits for another that has not, since the fault may be of its
+machine.
 
 What goes over a line is pickled: both ends are of one run.
 """
@@ -83,9 +85,9 @@ class Board:
     self._greeting, self._mend, self._silence = greeting, mend, silence
     self._changed = threading.Condition()
     self._waiting: collections.deque[tuple[Order, Future]] = collections.deque()
-    self._failures: collections.Counter[int] = collections.Counter()  # by step
+    self._failed: dict[int, list[Line]] = {}  # by step: who has failed it
+    self._lines: set[Line] = set()  # of the samplers
     self._closed = self._ended = False
-    self.connected = 0
     self._counts: collections.Counter[str] = collections.Counter()
     self._door = Door(host, self._serve)
     self.address, self.key = self._door.address, self._door.key
@@ -110,12 +112,17 @@ class Board:
       time.sleep(0.01)
     self._door.close()
 
+  @property
+  def connected(self) -> int:
+    """Number of samplers."""
+    return len(self._lines)
+
   def offer(self, order: Order) -> 'Future[Collected]':
     """Hangs an order up; the future is cancelled to take it down."""
     future: Future[Collected] = Future()
     with self._changed:
       self._waiting.append((order, future))
-      self._changed.notify()
+      self._changed.notify_all()
     return future
 
   def taken(self) -> dict[str, int]:
@@ -139,7 +146,7 @@ class Board:
       return False
     line.send(pickle.dumps(('welcome', None)))
     with self._changed:
-      self.connected += 1
+      self._lines.add(line)
     try:
       while (taken := self._next(line)) is not None:
         self._give(line, *taken)
@@ -149,7 +156,7 @@ class Board:
       logging.info('a sampler left')
     finally:
       with self._changed:
-        self.connected -= 1
+        self._lines.remove(line)
     return False
 
   def _next(self, line: Line) -> 'tuple[Order, Future[Collected]] | None':
@@ -160,16 +167,24 @@ class Board:
     """
     while True:
       with self._changed:
-        if not self._waiting and not self._closed:
-          self._changed.wait(_LOOK)
         if self._closed:
           return None
-        if self._waiting:
-          order, future = self._waiting.popleft()
-          if not future.cancelled():
-            return order, future
+        if taken := self._pick(line):
+          return taken
+        self._changed.wait(_LOOK)
       if line.ready(0):  # nothing is to be said now
         raise EOFError
+
+  def _pick(self, line: Line) -> 'tuple[Order, Future[Collected]] | None':
+    """Takes the first order down that is for this sampler."""
+    there = (x for x in self._waiting if not x[1].cancelled())
+    self._waiting = collections.deque(there)
+    for at, taken in enumerate(self._waiting):
+      failed = set(self._failed.get(taken[0].step, ()))
+      if line not in failed or failed >= self._lines:
+        del self._waiting[at]
+        return taken
+    return None
 
   def _give(self, line: Line, order: Order, future: Future) -> None:
     """Has an order done; one that is not done waits for the next sampler."""
@@ -182,7 +197,7 @@ class Board:
           break
         if future.cancelled():
           raise EOFError  # the sampler ends what it does when we hang up
-      done = self._settle(order, future, kind, what)
+      done = self._settle(line, order, future, kind, what)
     except Exception as error:  # it hung up, fell silent, or talks nonsense
       if not future.cancelled():
         self._count('lost')
@@ -194,21 +209,25 @@ class Board:
       if not done:
         with self._changed:
           self._waiting.appendleft((order, future))
-          self._changed.notify()
+          self._changed.notify_all()
 
-  def _settle(self, order: Order, future: Future, kind: str, what: Any) -> bool:
+  def _settle(
+    self, line: Line, order: Order, future: Future, kind: str, what: Any
+  ) -> bool:
     """Takes what a sampler answered; returns whether the order is done."""
     if kind == 'batch':
       with contextlib.suppress(InvalidStateError):  # it was taken down
         future.set_result(what)
-      self._failures.pop(order.step, None)
+      self._failed.pop(order.step, None)
       return True
     if isinstance(what, DamagedWeights):
       self._count('damaged')
       logging.warning('%s; it is published again', what)
       self._mend(order)
-    self._failures[order.step] += 1
-    if self._failures[order.step] < TRIES:
+    with self._changed:
+      failed = self._failed.setdefault(order.step, [])
+      failed.append(line)
+    if len(failed) < TRIES:
       logging.warning('batch %d failed: %s', order.step, what)
       return False
     with contextlib.suppress(InvalidStateError):

@@ -97,7 +97,7 @@ def config_of(
   """Reads the config of a run, waiting for one that is about to begin.
 
   Raises:
-    ValueError: there is none.
+    ValueError: there is none, or it wants more devices than are here.
   """
   end = time.monotonic() + patience
   while not (pathlib.Path(workdir) / workdir_lib.CONFIG).exists():
@@ -106,7 +106,12 @@ def config_of(
       break
     time.sleep(_LOOK)
   c = fields.read(workdir_lib.read_config(workdir))
-  devices = c.staleness.devices or 1
+  devices, there = c.staleness.devices or 1, len(jax.devices())
+  if devices > there:
+    raise ValueError(
+      f'staleness.devices={devices} of {workdir} must be at most the devices of'
+      f' each sampler, got {there} here; resume the run with fewer'
+    )
   alone = dataclasses.replace(
     c.mesh, data=devices, fsdp=1, expert=1, sequence=1, tensor=1
   )

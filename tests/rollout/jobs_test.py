@@ -135,6 +135,28 @@ def test_a_sampler_that_fails_is_asked_again_then_its_error_is_raised(board):
   assert not home.done()  # it goes on with other orders
 
 
+def test_a_sampler_that_fails_leaves_its_orders_to_others(board):
+  """However long they take: it does not use up the tries."""
+  tries = []
+
+  def fail(order):
+    tries.append(order.step)
+    raise ValueError('no room')
+
+  def slow(order):
+    time.sleep(0.1)
+    return doubled(order)
+
+  for collect in (fail, slow, fail):
+    sampler(board, collect)
+  while board.connected < 3:
+    time.sleep(0.01)
+  for n in range(6):
+    made = board.offer(order(n)).result(timeout=30)
+    np.testing.assert_array_equal(made.batch, [2 * n, 2 * n])
+  assert max(tries.count(n) for n in range(6)) <= 2
+
+
 def test_damaged_weights_are_mended():
   whole = []
 
