@@ -104,8 +104,11 @@ def test_stages_of_one_run_share_its_samplers(tmp_path):
 
   whole, apart = str(tmp_path / 'whole'), str(tmp_path / 'apart')
   runner.run(config(depth=0), whole)
-  with samplers(apart, 2):
-    runner.run(config(jobs=True), apart)
+  kept = []
+  with samplers(apart, 2), Run(config(jobs=True), workdir=apart) as run:
+    for _ in run:
+      kept.append(os.listdir(f'{apart}/samplers/weights'))
+  assert kept == [['one']] * 3 + [['two']] * 3
   same.assert_same_run(whole, apart, steps=6, but=BUT)
 
 

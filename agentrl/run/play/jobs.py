@@ -188,11 +188,19 @@ class SamplerJobs:
     with self._lock:
       if (order.stage, order.version) in self._published:
         return
-      base, _ = split(state, self._still[order.stage])
-      if base and not any(of == order.stage for of, _ in self._published):
-        publish.publish_arrays(self._folder / 'base' / order.stage, 0, base)
+      if not any(of == order.stage for of, _ in self._published):
+        self._begin(order, state)
       self._write(order, state)
       self._published.add((order.stage, order.version))
+
+  def _begin(self, order: jobs.Order, state: TrainState) -> None:
+    """Publishes the base of a stage; what an earlier one had goes."""
+    self._published.clear()
+    for kind in ('base', 'weights'):
+      shutil.rmtree(self._folder / kind, ignore_errors=True)
+    base, _ = split(state, self._still[order.stage])
+    if base:
+      publish.publish_arrays(self._folder / 'base' / order.stage, 0, base)
 
   def _republish(self, order: jobs.Order) -> None:
     """Publishes a version again that a sampler found damaged."""
