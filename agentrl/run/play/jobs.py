@@ -10,6 +10,7 @@ A job needs the workdir and nothing else (run/sampler_job.py).
 """
 
 import contextlib
+import ipaddress
 import json
 import os
 import pathlib
@@ -64,6 +65,25 @@ def read_address(
   return None
 
 
+def check_reached(name: str, host: str) -> None:
+  """Checks that a machine does not take its own name for a loopback.
+
+  Args:
+    name: staleness.address
+    host: numeric address that was found for it
+  Raises:
+    ValueError: it does, as many systems do, and others could not reach it.
+  """
+  if name == host or 'localhost' in name:
+    return
+  if ipaddress.ip_address(host.partition('%')[0]).is_loopback:
+    raise ValueError(
+      'staleness.address must be reached by other machines, got'
+      f' {name!r}, which is {host} here; give the number of this machine in'
+      ' their network'
+    )
+
+
 def greeting(c: Any) -> tuple[str, str]:
   """Returns what learner and samplers must have in common."""
   return agentrl.__version__, workdir_lib.fingerprint(c)
@@ -95,7 +115,8 @@ class SamplerJobs:
     Args:
       stopping: raises when the run is to end
     Raises:
-      ValueError: staleness.address is no address of this machine.
+      ValueError: staleness.address is no address of this machine, or of it
+        alone.
     """
     self._folder, self._stopping = folder(workdir), stopping
     self._kept = c.staleness.bound + 2
@@ -109,6 +130,11 @@ class SamplerJobs:
         'staleness.address must be an address of this machine, got'
         f' {c.staleness.address!r} ({error})'
       ) from error
+    try:
+      check_reached(c.staleness.address, self._board.address[0])
+    except ValueError:
+      self._board.close()
+      raise
     # A killed learner has left versions, which this one will make otherwise.
     shutil.rmtree(self._folder, ignore_errors=True)
     self._lock = threading.Lock()  # of what is published

@@ -5,6 +5,7 @@ import stat
 import pytest
 
 from agentrl.run.play import jobs
+from tests import errors
 
 
 def test_an_address_is_for_its_user_alone(tmp_path):
@@ -24,3 +25,23 @@ def test_an_address_is_for_its_user_alone(tmp_path):
 def test_a_damaged_address_is_none(tmp_path, text):
   (tmp_path / jobs.ADDRESS).write_text(text)
   assert jobs.read_address(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+  ('name', 'host'),
+  [
+    ('127.0.0.1', '127.0.0.1'),
+    ('::1', '::1'),
+    ('localhost', '127.0.0.1'),
+    ('node1', '10.0.0.1'),
+    ('node1', 'fe80::1%eth0'),
+  ],
+)
+def test_an_address_that_others_reach(name, host):
+  jobs.check_reached(name, host)
+
+
+@pytest.mark.parametrize('host', ['127.0.1.1', '::1'])
+def test_a_name_that_is_a_loopback_here_is_refused(host):
+  with errors.raises(ValueError, f'staleness.address node1 {host}'):
+    jobs.check_reached('node1', host)
