@@ -141,7 +141,8 @@ class SamplerJobs:
     self._published: set[tuple[str, int]] = set()
     self._states: dict[int, TrainState] = {}  # by step; of orders that wait
     self._still: dict[str, tuple[str, ...]] = {}  # by stage
-    write_address(self._folder, self._board.address, self._board.key)
+    self._where = self._board.address, self._board.key
+    write_address(self._folder, *self._where)
 
   def __enter__(self) -> 'SamplerJobs':
     return self
@@ -152,9 +153,13 @@ class SamplerJobs:
 
   def __exit__(self, *_) -> None:
     """Leaves the samplers, which wait for a run that is not done."""
-    (self._folder / ADDRESS).unlink(missing_ok=True)
+    # Who has taken the lock from this process listens there now.
+    own = read_address(self._folder) in (None, self._where)
+    if own:
+      (self._folder / ADDRESS).unlink(missing_ok=True)
     self._board.close()
-    shutil.rmtree(self._folder, ignore_errors=True)
+    if own:
+      shutil.rmtree(self._folder, ignore_errors=True)
 
   def collector(
     self, stage: str, still: tuple[str, ...], halted: threading.Event
@@ -216,6 +221,8 @@ class SamplerJobs:
         return
       if not any(of == order.stage for of, _ in self._published):
         self._begin(order, state)
+      if read_address(self._folder) is None:  # the folder was emptied
+        write_address(self._folder, *self._where)
       self._write(order, state)
       self._published.add((order.stage, order.version))
 
