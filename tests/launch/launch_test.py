@@ -20,6 +20,7 @@ import yaml
 
 from agentrl.log import metrics
 from tests import errors
+from tests.integration import same
 
 ROOT = pathlib.Path(__file__).parents[2]
 SCRIPTS = sorted((ROOT / 'launch').glob('*.sh'))
@@ -580,6 +581,73 @@ def test_two_processes_stop_at_one_step_and_go_on(tmp_path):
   assert again.returncode == 0, again.stderr
   assert 'success' in (path.parent / 'summary.txt').read_text()
   assert [r['step'] for r in rows(path)] == list(range(1, 14))
+
+
+OWN = ('time/', 'samplers/', 'rollout/engine/')
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  'count', [2, pytest.param(4, marks=pytest.mark.nightly)]
+)
+def test_processes_and_samplers_are_one_run(tmp_path, count):
+  """Stopped within and repeated: the numbers of one process alone."""
+
+  def words(folder, hosts, *more):
+    return [
+      'bash',
+      'launch/hosts.sh',
+      f'--hosts={",".join(["localhost"] * hosts)}',
+      f'--port={free_port()}',
+      f'--python={sys.executable}',
+      f'--logs={tmp_path / folder}-logs',
+      '--env=JAX_PLATFORMS=cpu',
+      f'--env=XLA_FLAGS=--xla_force_host_platform_device_count={4 // hosts}',
+      *(x for x in more if x.startswith('--samplers')),
+      '--',
+      '--config=configs/grpo.py:tiny',
+      f'--workdir={tmp_path / folder}',
+      f'--config.data={tmp_path / "data"}',
+      *(f'--config.{name}={x}' for name, x in small.items()),
+      *(x for x in more if not x.startswith('--samplers')),
+    ]
+
+  small = {
+    'mesh.fsdp': 2,
+    'mesh.data': -1,
+    'model.width': 16,
+    'model.layers': 1,
+    'rollout.batch': 8,
+    'rollout.slots': 8,
+    'rollout.max_turns': 3,
+    'micro_batch': 24,
+    'env.train': 16,
+    'env.test': 4,
+    'eval.episodes': 8,
+    'sft.steps': 0,
+    'steps': 6,
+    'loss': "('ppo', 'entropy')",
+    'curate': '()',
+    'checkpoint.every': 2,
+    'staleness.bound': 1,
+    'staleness.anchor': 'behaviour',
+  }
+  how = {'cwd': ROOT, 'stderr': subprocess.PIPE, 'text': True}
+  alone = words('alone', 1, '--config.staleness.depth=0')
+  done = subprocess.run(alone, timeout=1200, **how)
+  assert done.returncode == 0, done.stderr
+  many = words('many', count, '--samplers=localhost,localhost')
+  path = tmp_path / 'many' / 'metrics.jsonl'
+  run = subprocess.Popen(many, **how)
+  until(lambda: path.exists() and '"phase": "rl"' in path.read_text(), 1200)
+  run.send_signal(signal.SIGTERM)
+  _, error = run.communicate(timeout=1200)
+  assert run.returncode == 130, error
+  again = subprocess.run(many, timeout=1200, **how)
+  assert again.returncode == 0, again.stderr
+  read = [same.rows(tmp_path / x, OWN) for x in ('alone', 'many')]
+  assert all(r['policy/grad_norm'] for r in read[0] if r['phase'] == 'rl')
+  same.assert_rows(*read, rtol=1e-5, atol=1e-5)
 
 
 def rows(path: pathlib.Path) -> list[dict]:

@@ -1,16 +1,22 @@
-"""Benchmark of collecting beside the updates, in environments that sleep.
+"""Benchmark of collecting beside the updates, in one of three worlds.
 
-An episode sleeps for a log-normal time, on average as long as an update takes.
+  sleeping   an episode sleeps for a log-normal time, on average as long as an
+             update takes
+  countdown  its calculator is called for real, in a few microseconds
+  sokoban    inside jit, on a device of its own beside the learner's; before the
+             updates both devices do both
+
 The same run, once with every batch collected before its update, and with
 batches collected ahead: seconds of a step, once as many batches are under way
-as the bound allows. Runs take turns; ratios are of each round.
+as the bound allows, and the share of the time in which a side is idle. Runs
+take turns; ratios are of each round.
 """
 
 import dataclasses
 import itertools
 import tempfile
 import time
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import numpy as np
@@ -69,57 +75,124 @@ class SleepingEnv:
     pass
 
 
-def seconds_of_step(size: StalenessBenchSize, bound: int, mean: float) -> float:
-  """Runs one config; the mean of its last steps, in seconds."""
-  changes = {
+class Timed(NamedTuple):
+  """Mean seconds of a run's last steps."""
+
+  step: float
+  wait: float  # of the learner for a batch
+  collect: float  # of a batch that is collected beside the updates
+
+  def idle(self, depth: int) -> tuple[float, float]:
+    """Computes the idle shares of the learner and of `depth` samplers."""
+    busy = self.collect / (depth * self.step)
+    return self.wait / self.step, max(0.0, 1 - busy)
+
+
+SMALL = {
+  'env.train': 64,
+  'env.test': 4,
+  'eval.episodes': 4,
+  'log.groups': 0,
+  'sft.steps': 0,
+  'loss': ('ppo', 'entropy'),
+}
+# Config of a world, what is changed in it, and what a bound above 0 changes.
+WORLDS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+  'sleeping': (
+    'grpo',
+    {
+      'rollout.max_turns': 1,
+      'rollout.max_message_tokens': 2,
+      'host.max_observation_tokens': 16,
+    },
+    {},
+  ),
+  'countdown': ('grpo:env=countdown', {}, {}),
+  'sokoban': (
+    'grpo',
+    {'mesh.data': 2},
+    {'mesh.data': 1, 'staleness.devices': 1},
+  ),
+}
+
+
+def timed(
+  size: StalenessBenchSize, bound: int, world: str, mean: float
+) -> Timed:
+  """Runs one config, and times its last steps.
+
+  Args:
+    mean: seconds that an episode sleeps, of the world that sleeps
+  """
+  config, own, beside = WORLDS[world]
+  changes = SMALL | {
     'rollout.batch': size.batch,
     'rollout.slots': size.batch,
-    'rollout.max_turns': 1,
-    'rollout.max_message_tokens': 2,
-    'host.max_observation_tokens': 16,
+    'micro_batch': min(size.batch, 32),
     'model.width': size.width,
     'model.head_dim': size.width // 4,
     'model.mlp': 3 * size.width,
-    'env.train': 64,
-    'env.test': 4,
-    'eval.episodes': 4,
-    'log.groups': 0,
-    'sft.steps': 0,
     'steps': size.warm + size.steps,
     'checkpoint.every': size.warm + size.steps + 1,
-    'loss': ('ppo', 'entropy'),
-    'staleness.bound': bound,
-    'staleness.depth': bound + 1,
   }
+  changes |= own
   if bound:
-    changes['staleness.anchor'] = 'behaviour'
+    depth = 1 if world == 'sokoban' else bound + 1
+    changes |= {'staleness.bound': bound, 'staleness.depth': depth}
+    changes |= beside | {'staleness.anchor': 'behaviour'}
+  env = {'env': Sleeping(mean=mean)} if world == 'sleeping' else {}
   with (
     tempfile.TemporaryDirectory() as folder,
     Run(
-      'grpo',
-      workdir=folder,
-      changes={**changes, 'data': folder},
-      env=Sleeping(mean=mean),
+      config, workdir=folder, changes={**changes, 'data': folder}, **env
     ) as run,
   ):
-    times = []
-    for _, state, _ in run:
+    times, waits, collects = [], [], []
+    for _, state, numbers in run:
       jax.block_until_ready(state.step)
       times.append(time.monotonic())
-  return (times[-1] - times[size.warm - 1]) / size.steps
+      if bound:
+        waits.append(numbers['time/wait_seconds'])
+        collects.append(numbers['time/collect_seconds'])
+  n = size.steps
+  return Timed(
+    (times[-1] - times[size.warm - 1]) / n,
+    sum(waits[-n:]) / n,
+    sum(collects[-n:]) / n,
+  )
 
 
-def run(size: StalenessBenchSize) -> None:
-  """Prints seconds of a step for each bound, and ratios to no staleness."""
-  update = seconds_of_step(size, 0, 0.0)
-  print(f'a step without sleeping: {update:.2f} s', flush=True)
-  took: dict[int, list[float]] = {bound: [] for bound in size.bounds}
-  for _, bound in itertools.product(range(size.repeats), size.bounds):
-    took[bound].append(seconds_of_step(size, bound, update))
-    print(f'  bound {bound}: {took[bound][-1]:.2f} s a step', flush=True)
-  for bound in size.bounds[1:]:
-    x = timing.ratio(took[size.bounds[0]], took[bound])
+def run(size: StalenessBenchSize, world: str) -> None:
+  """Prints seconds of a step for each bound, and ratios to no staleness.
+
+  Raises:
+    ValueError: the world has a device of its own, and there is one in all.
+  """
+  bounds = size.bounds
+  if world == 'sokoban':
+    bounds = tuple(x for x in bounds if x <= 1)  # one batch at a time
+    if len(jax.devices()) < 2:
+      raise ValueError(
+        '--world=sokoban needs two devices, got 1; on a CPU set'
+        ' XLA_FLAGS=--xla_force_host_platform_device_count=2'
+      )
+  mean = 0.0
+  if world == 'sleeping':
+    mean = timed(size, 0, world, 0.0).step
+    print(f'a step without sleeping: {mean:.2f} s', flush=True)
+  took: dict[int, list[Timed]] = {bound: [] for bound in bounds}
+  for _, bound in itertools.product(range(size.repeats), bounds):
+    x = timed(size, bound, world, mean)
+    took[bound].append(x)
+    text = f'  bound {bound}: {x.step:.3g} s a step'
+    if bound:
+      learner, samplers = x.idle(1 if world == 'sokoban' else bound + 1)
+      text += f'; idle: learner {learner:.0%}, samplers {samplers:.0%}'
+    print(text, flush=True)
+  base = [x.step for x in took[bounds[0]]]
+  for bound in bounds[1:]:
+    x = timing.ratio(base, [x.step for x in took[bound]])
     print(
       f'bound {bound}: {x.median:.2f} [{x.low:.2f}, {x.high:.2f}] times the'
-      f' steps per second of bound {size.bounds[0]}'
+      f' steps per second of bound {bounds[0]}'
     )
