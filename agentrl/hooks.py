@@ -71,9 +71,15 @@ class SayWhatRuns:
   Its methods are the hooks of loop.iterate of their names.
   """
 
-  def __init__(self, begin: Callable[..., None], stage: str):
-    """Takes begin: (what, quiet=whether it was said before) -> None."""
-    self._tell, self._stage = begin, stage
+  def __init__(
+    self, begin: Callable[..., None], stage: str, *, in_jobs: bool = False
+  ):
+    """Takes begin: (what, quiet=whether it was said before) -> None.
+
+    Args:
+      in_jobs: whether jobs of their own collect the batches
+    """
+    self._tell, self._stage, self._in_jobs = begin, stage, in_jobs
     self._compiled: set[str] = set()
 
   def before_collect(self) -> None:
@@ -86,6 +92,8 @@ class SayWhatRuns:
     again = what in self._compiled
     self._compiled.add(what)
     verb = 'computing' if again else 'compiling'
+    if what == 'batch' and self._in_jobs:
+      verb = 'waiting for a sampler to collect'
     self._tell(f'{verb} the {self._stage} {what}', quiet=again)
 
 

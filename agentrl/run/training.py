@@ -96,7 +96,9 @@ def train_stages(
       if step == stage.start:
         state = stage.begin(state)
       hooks.stop(step, state, {}, None)
-      announcer = hooks_lib.SayWhatRuns(reporter.begin, stage.name)
+      announcer = hooks_lib.SayWhatRuns(
+        reporter.begin, stage.name, in_jobs=in_jobs(stage)
+      )
       with collecting(stage) as sampler:
         steps = loop.iterate(
           stage.algorithm,
@@ -119,11 +121,10 @@ def train_stages(
 def collecting(stage: Stage) -> AbstractContextManager[loop.Sampler]:
   """Opens what makes the batches of a stage: itself, or beside its updates."""
   s = stage.experiment
-  how = s.config.staleness
-  in_jobs = how.jobs and stage.kind == 'rl'
-  if not (stage.collectors or in_jobs):
+  how, apart = s.config.staleness, in_jobs(stage)
+  if not (stage.collectors or apart):
     return contextlib.nullcontext(stage)
-  where = placement.Jobs() if in_jobs else placement.Samplers(s.config)
+  where = placement.Jobs() if apart else placement.Samplers(s.config)
   ahead = tickets.Tickets(
     tickets.Book(how.bound, how.order, first=stage.start, end=stage.end),
     stage.task,
@@ -133,9 +134,14 @@ def collecting(stage: Stage) -> AbstractContextManager[loop.Sampler]:
     halt=stage.halt,
     follow=how.swap != 'batch',
   )
-  if in_jobs and jax.process_count() > 1:
+  if apart and jax.process_count() > 1:
     return contextlib.closing(InEveryProcess(ahead))
   return contextlib.closing(ahead)
+
+
+def in_jobs(stage: Stage) -> bool:
+  """Returns whether jobs of their own collect the batches of a stage."""
+  return stage.experiment.config.staleness.jobs and stage.kind == 'rl'
 
 
 class InEveryProcess:

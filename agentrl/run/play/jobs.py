@@ -143,6 +143,7 @@ class SamplerJobs:
     self._still: dict[str, tuple[str, ...]] = {}  # by stage
     self._where = self._board.address, self._board.key
     write_address(self._folder, *self._where)
+    logging.info('samplers are started by: %s', self._how)
 
   def __enter__(self) -> 'SamplerJobs':
     return self
@@ -208,7 +209,7 @@ class SamplerJobs:
           said = now
         elif now - said > _ALONE:
           said = now
-          logging.warning('no sampler is connected; start some: %s', self._how)
+          logging.warning('no sampler is connected; start one: %s', self._how)
       return future.result()
     finally:
       future.cancel()
