@@ -24,7 +24,7 @@ def frame(c: Config) -> None:
     )
   if r.system and (r.chat_format == 'bare' or not c.model.path):
     raise ValueError(
-      f'rollout.system={r.system!r} is a message in the chat template of a'
+      f'rollout.system={r.system!r:.40} is a message in the chat template of a'
       " checkpoint; set model.path and rollout.chat_format to 'auto', or leave"
       ' it empty'
     )
