@@ -80,16 +80,22 @@ def luck(bandit: Bandit, updates: int, key: Array) -> Luck:
 
 
 def draw(bandit: Bandit, logits: Array, version: Array, x: Luck) -> Draw:
-  """Draws arms by the policy; `x` is the luck of one draw, or of several."""
-  arm = jnp.argmax(logits + x.arm, axis=-1).astype(jnp.int32)
+  """Draws an arm by the policy of that version."""
+  arm = jnp.argmax(logits + x.arm).astype(jnp.int32)
   return Draw(
     arm=arm,
     logp=jax.nn.log_softmax(logits)[arm],
     seconds=jnp.asarray(bandit.seconds)[arm]
     * jnp.exp(bandit.spread * x.seconds),
     reward=jnp.asarray(bandit.reward)[arm] + bandit.noise * x.reward,
-    version=jnp.broadcast_to(version, arm.shape),
+    version=version,
   )
+
+
+def draws(bandit: Bandit, logits: Array, version: Array, x: Luck) -> Draw:
+  """Draws an arm for each of the luck's numbers."""
+  one = functools.partial(draw, bandit, logits, version)
+  return jax.vmap(one)(x)
 
 
 def learner(
@@ -179,7 +185,7 @@ def as_finished(
     return (state, workers), (time[-1], *seen)
 
   w = bandit.workers
-  busy = draw(bandit, logits_of(state), state.step, _at(x, jnp.arange(w)))
+  busy = draws(bandit, logits_of(state), state.step, _at(x, jnp.arange(w)))
   start = state, (busy.seconds, busy)
   order = w + jnp.arange(updates * bandit.batch).reshape(updates, -1)
   return Course(*jax.lax.scan(step, start, order)[1])
@@ -210,7 +216,7 @@ def in_order(
   def step(carry, i):
     state, free, past = carry  # past: of the last S + 1 versions
     logits, admitted, version = jax.tree.map(lambda a: a[-1], past)
-    done = draw(bandit, logits, version, _at(x, i))
+    done = draws(bandit, logits, version, _at(x, i))
     seconds = jnp.minimum(done.seconds, deadline)
     each = functools.partial(place, admitted)
     free, ends = jax.lax.scan(each, free, seconds)
@@ -221,7 +227,7 @@ def in_order(
     past = jax.tree.map(lambda a, b: jnp.roll(a, 1, 0).at[0].set(b), past, new)
     return (state, free, past), (time, *told)
 
-  now = logits_of(state), jnp.float32(0), state.step
+  now = logits_of(state), jnp.zeros(()), state.step
   past = jax.tree.map(lambda a: jnp.stack([a] * (staleness + 1)), now)
   start = state, jnp.zeros(bandit.workers), past
   order = jnp.arange(updates * bandit.batch).reshape(updates, -1)

@@ -2,10 +2,11 @@
 
 Protocol, fixed before its runs; seeds below FIRST_SEED chose the worlds. Two
 arms, fast (1 s) and slow; W workers, B = 16, noise 0.1, 600 updates from equal
-logits, plain steps on the loss of configs/duration_aware.py, ratios to the
-policy that drew. Of a run it measures the probability of the slow arm, `final`
-after the last update and `mean` over all; a claim holds if the 95% Student
-intervals over seeds lie on its side of each bound.
+logits, plain steps on the loss of configs/duration_aware.py, in its two
+minibatches of 8, ratios to the policy that drew. Of a run it measures the
+probability of the slow arm, `final` after the last update and `mean` over all;
+a claim holds if the 95% Student intervals over seeds lie on its side of each
+bound.
 """
 
 import dataclasses
