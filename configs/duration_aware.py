@@ -10,9 +10,14 @@ that the environment states (unreliable_tools), or, where it states none, the
 tokens of the message (hp.post.duration_weight.name names another term). Where
 all turns take equally long this is GRPO.
 
-Missing: asynchronous collection, which sees more of the actions that end early
-and whose bias the weight undoes. Here there is none, and the weight teaches
-more of slow actions.
+In a bandit whose deliveries are taken as they finish the weight undoes the bias
+on raw rewards at a high rate. With a baseline of the batch, as here, there was
+none to undo between two arms, and the weight made learning slower
+(docs/results/latency_bandit.md).
+
+Missing: training runs that take results as they finish. Here batches are whole
+and in order, so that nothing is preferred for being fast, and the weight
+teaches more of slow actions.
 
   python -m experiments.train --config=configs/duration_aware.py \
     --workdir=runs/duration_aware
