@@ -1,12 +1,10 @@
 """Collects batches for a run whose learner is another job.
 
-  python -m experiments.train --config=configs/grpo.py --workdir=runs/ahead \
-    --config.staleness.jobs --config.staleness.bound=1 \
-    --config.staleness.anchor=behaviour
-  python -m experiments.sampler --workdir=runs/ahead     # as many as you like
+  python -m experiments.sampler --workdir=runs/ahead
 
-Samplers share the run's folder with the learner and may join, leave and die at
-any time: each batch is collected once. One ends when the run does.
+The run is one with --config.staleness.jobs (docs/STALENESS.md). Samplers share
+its folder with the learner and may join, leave and die at any time: each batch
+is collected once. One ends when the run does.
 """
 
 from agentrl import cli
