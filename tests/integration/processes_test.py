@@ -194,3 +194,22 @@ def test_two_processes_are_one(tmp_path, flags):
     shutil.rmtree(workdir / 'checkpoints' / str(last))
     train(workdir, data, count, flags)
     assert_rows(rows(workdir, SLOTS), want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.nightly
+def test_a_sampler_collects_for_both_processes(tmp_path):
+  """On as many devices as the learner has: the numbers of a run without."""
+  one, two, data = (tmp_path / x for x in ('one', 'two', 'data'))
+  old = ['--config.staleness.bound=1', '--config.staleness.anchor=behaviour']
+  train(one, data, 1, [*INSIDE, *old])
+  jobs = ['--config.staleness.jobs', f'--config.staleness.devices={DEVICES}']
+  sampler = ['-m', 'experiments.sampler', f'--workdir={two}']
+  [home] = start(sampler, 1)
+  try:
+    train(two, data, 2, [*INSIDE, *old, *jobs])
+    told = home.communicate(timeout=60)
+  finally:
+    home.kill()
+  assert home.returncode == 0, told
+  want, got = (rows(x, (*SLOTS, 'samplers/')) for x in (one, two))
+  assert_rows(got, want, rtol=1e-5, atol=1e-5)
