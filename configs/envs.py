@@ -51,6 +51,11 @@ OWN: dict[str, dict[str, Any]] = {
     'host': dict(max_observation_tokens=24),  # a result of three digits
     'env': dict(numbers=2, largest=30, train=800),
   },
+  'errands': {
+    'rollout': dict(max_message_tokens=8, max_turns=8),
+    'host': dict(max_observation_tokens=12),
+    'env': dict(train=4000),
+  },
   'event_stream': {
     'rollout': dict(max_message_tokens=12, max_turns=6),
     'host': dict(max_observation_tokens=12),

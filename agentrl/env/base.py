@@ -48,6 +48,7 @@ FAMILIES: dict[str, str] = {
   'case_corpus': 'agentrl.env.worlds.case_corpus:CaseCorpus',
   'consultation': 'agentrl.env.worlds.consultation:Consultation',
   'countdown': 'agentrl.env.worlds.countdown:Countdown',
+  'errands': 'agentrl.env.worlds.errands:Errands',
   'event_stream': 'agentrl.env.worlds.event_stream:EventStream',
   'fact_corpus': 'agentrl.env.worlds.fact_corpus.env:FactCorpus',
   'gymnasium_text': 'agentrl.env.external.gymnasium_text:GymnasiumText',
