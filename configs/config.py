@@ -20,6 +20,7 @@ from agentrl.configs.env_sections import (
 )
 from agentrl.configs.sections import (
   CheckpointConfig,
+  CompactionConfig,
   EvalConfig,
   JudgingConfig,
   LogConfig,
@@ -78,6 +79,7 @@ class Config:
   model: ModelConfig = ModelConfig()
   lora: LoraConfig = LoraConfig()
   rollout: RolloutConfig = RolloutConfig()
+  compaction: CompactionConfig = CompactionConfig()
   staleness: StalenessConfig = StalenessConfig()
   mesh: MeshConfig = MeshConfig()
   sft: SFTConfig = SFTConfig()

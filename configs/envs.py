@@ -15,6 +15,7 @@ from agentrl import domain, registry
 from agentrl.configs import config, env_sections
 from agentrl.domain import Field
 from agentrl.env import base, judge
+from agentrl.rollout.compaction import SUMMARY
 
 JITTED = tuple(env_sections.JITTED)
 
@@ -270,8 +271,10 @@ def terms(c: ConfigDict) -> tuple[str, ...]:
   if c.env.name in JITTED:
     return TERMS[c.env.name]
   check_name(c.env.name)
-  own = of(c) if in_jit(c.env.name) else family(c)
-  return tuple(own.columns)
+  if in_jit(c.env.name):
+    return tuple(of(c).columns)
+  compacts = c.rollout.history == 'compact'
+  return (*family(c).columns, *[SUMMARY] * compacts)
 
 
 def spans(c: ConfigDict) -> tuple[str, ...]:

@@ -104,9 +104,10 @@ class RolloutConfig:
   max_message_tokens: Annotated[Count, 'most tokens of a message'] = 2
   history: Annotated[
     str,
-    OneOf('turn', 'full'),
-    "context of a turn: the last observations ('turn') or the whole trajectory"
-    " ('full')",
+    OneOf('turn', 'full', 'compact'),
+    "context of a turn: the last observations ('turn'), the whole trajectory"
+    " ('full'), or that until it is too long and begins anew behind a summary"
+    " ('compact', see compaction)",
   ] = 'turn'
   window: Annotated[Count, "observations in a context of history 'turn'"] = 1
   context: Annotated[
@@ -142,6 +143,35 @@ class RolloutConfig:
   kind: Annotated[
     str, Name('a rollout component'), 'how environments are played'
   ] = 'jit'
+
+
+@dataclasses.dataclass(frozen=True)
+class CompactionConfig:
+  """Conversations that begin anew, with rollout.history='compact'."""
+
+  threshold: Annotated[
+    tuple[int, int],
+    Tuple(Whole(1), length=2),
+    'fewest and most tokens of a conversation; the length is drawn per task,'
+    ' and a group shares it',
+  ] = (192, 256)
+  summary: Annotated[
+    str,
+    OneOf('own', 'masked', 'shuffled', 'none'),
+    "what follows: the policy's summary ('own'), one that is written and not"
+    " trained ('masked'), its tokens in another order ('shuffled'), or"
+    " none of it ('none')",
+  ] = 'own'
+  tokens: Annotated[Count, 'most tokens of a summary'] = 32
+  most: Annotated[Count, 'most compactions of a trajectory'] = 4
+  keep_task: Annotated[
+    bool,
+    Flag(),
+    'the first observation stays; False: summaries have to carry it',
+  ] = True
+  request: Annotated[
+    str, Text('a text', empty=False), 'message that asks for a summary'
+  ] = 'Sum up what you need to go on.'
 
 
 @dataclasses.dataclass(frozen=True)

@@ -41,6 +41,7 @@ FIXED = {
 _SAMPLED = (
   'env',
   'rollout',
+  'compaction',
   'host',
   'service',
   'judging',

@@ -6,7 +6,7 @@ environment processes, so it must be picklable and import heavy packages
 lazily. An environment must be a function of its task, its seed and the messages
 it got: only then are runs reproducible and branches correct.
 
-Ten protocols list what your class may implement; they are structural, so
+Eleven protocols list what your class may implement; they are structural, so
 nothing is inherited. The first two are required.
 
   protocol        members                 what it is for
@@ -24,6 +24,8 @@ nothing is inherited. The first two are required.
   PlaysPrograms   branches calls start    a program plays the task and calls the
                   grade check             policy over HTTP
   ProgramRun      wait kill               that program
+  WritesSummaries summary                 its demonstrations go on behind
+                                          summaries (rollout.history 'compact')
 """
 
 import dataclasses
@@ -279,6 +281,20 @@ class MarksCalls(EnvFamily, Protocol):
     """Splits a message into parts, as `text.spans.mark` does.
 
     'call' and 'argument' mark exactly what its environments parse as such.
+    """
+
+
+@runtime_checkable
+class WritesSummaries(EnvFamily, Protocol):
+  """Family whose demonstrations go on behind summaries of what was seen."""
+
+  def summary(
+    self, task: Mapping[str, Any], observations: Sequence[str]
+  ) -> str:
+    """Writes what its expert needs to go on.
+
+    Args:
+      observations: all that were seen so far, the first one too
     """
 
 

@@ -73,6 +73,7 @@ METRICS: Mapping[str, Description] = {
     ('rollout/invalid', 'share', 'turns with an invalid action'),
     ('rollout/progress', 'per turn', 'progress towards the solution'),
     ('rollout/switch', 'share', 'turns that chose a new subgoal'),
+    ('rollout/summary', 'share', 'turns that sum up a compacted conversation'),
     ('rollout/cut', 'observations', 'that were shortened to fit'),
     ('rollout/fault/*', 'trajectories', 'lost to this environment error'),
     (

@@ -19,14 +19,16 @@ from absl import logging
 from agentrl.env import base
 from agentrl.env.splits import content_key
 from agentrl.rollout import keys, message_spans, pack
+from agentrl.rollout.compaction import SUMMARY, demonstrated
 from agentrl.rollout.engine.engine import (
   Completion,
   GenerationFault,
   SamplingParams,
 )
 from agentrl.rollout.hinted import Guidance
+from agentrl.rollout.limits import EpisodeLimits
 from agentrl.rollout.pack import TurnData
-from agentrl.rollout.record import Capacity
+from agentrl.rollout.record import Record
 from agentrl.rollout.workers.pool import EnvError, EnvWorker
 from agentrl.text.chat_format import ChatFormat
 from agentrl.text.chat_template import Conversation, Message
@@ -57,49 +59,6 @@ class Generator(Protocol):
     """Ends a sequence, whether it has a request or not."""
 
 
-@dataclasses.dataclass(frozen=True)
-class EpisodeLimits:
-  """Limits of a trajectory.
-
-  history: 'turn' rebuilds the context of each turn from the last `window`
-  observations and the messages between them; 'full' only appends.
-  """
-
-  turns: int  # K
-  message: int  # M, tokens of a message with its end of turn
-  observation: int  # tokens of an observation, with what stands around it
-  opening: int  # tokens before the first observation
-  context: int  # tokens of a conversation at most
-  history: str = 'full'
-  window: int = 1
-  seconds: float = 60.0  # for one turn of an environment
-  start: float = 600.0  # seconds for a reset, which may start a program
-  patience: float = 3600.0  # seconds of a trajectory
-  # Tokens of a row that holds all branches of a program; 0: no program plays.
-  row: int = 0
-
-  @property
-  def width(self) -> int:
-    """C: the most tokens that are new to the model in a turn."""
-    if self.row:  # any turn may begin a branch
-      return self.context
-    if self.history == 'full':
-      return self.opening + self.observation
-    return min(self.context, self.opening + self.observation + self.past)
-
-  @property
-  def past(self) -> int:
-    """The most tokens of earlier turns in a rebuilt context."""
-    return (self.window - 1) * (self.observation + self.message)
-
-  @property
-  def capacity(self) -> Capacity:
-    whole = self.history == 'full'
-    row = self.context if whole else self.width + self.message
-    row = self.row or row
-    return Capacity(self.width, row, self.context)
-
-
 class HostEnvBundle(NamedTuple):
   """Environments, their tasks, and the format of conversations."""
 
@@ -113,6 +72,27 @@ class HostEnvBundle(NamedTuple):
   top_p: float = 1.0
   stop: Callable[[Sequence[int]], int] | None = None
   guidance: Guidance | None = None  # of attempts that are hinted
+  # (task, observations) -> the summary in a demonstration
+  expert: Callable[[Mapping[str, Any], Sequence[str]], str] | None = None
+
+  @property
+  def columns(self) -> tuple[str, ...]:
+    """The names of the info values of turns."""
+    compaction = self.limits.compaction
+    return (*self.family.columns, *[SUMMARY] * (compaction is not None))
+
+  def record(self, ended: Sequence[pack.Episode]) -> Record:
+    """Packs trajectories into the record of these environments."""
+    limits = self.limits
+    return pack.record(
+      ended,
+      k=limits.turns,
+      c=limits.width,
+      m=limits.message,
+      columns=self.columns,
+      branches=limits.row > 0,
+      weightless=limits.compaction.weightless if limits.compaction else '',
+    )
 
 
 @dataclasses.dataclass
@@ -127,7 +107,15 @@ class _Episode:
   context_span: Sequence[int] = ()  # of each of them
   follows: bool = True  # all its turns were given by a prefix
   seen: list[str] = dataclasses.field(default_factory=list)
+  asked: str = ''  # what the pending turn answers
+  state: int = 0  # of the pending turn
   turns: list[TurnData] = dataclasses.field(default_factory=list)
+  score: float = 0.0  # of the newest step
+  room: int = 0  # tokens of its conversation at most
+  compactions: int = 0
+  heard: tuple[str, str] | None = None  # text and role that await a summary
+  branch: bool = False  # the pending turn begins a segment
+  head: str = ''  # stands before the first observation of a segment
   call: Any = None  # pending future of its worker
   until: float = 0.0  # deadline of the call
   allowed: float = 0.0  # seconds that the environment has for it
@@ -211,9 +199,12 @@ class _EpisodeLoop:
     while self.free and (attempt := next(self.waiting, None)) is not None:
       episode = _Episode(attempt, self.free.pop(), time.monotonic())
       self.open[attempt] = episode
-      task = self.stage.tasks[self.attempts.task[attempt]]
-      call = episode.worker.reset(task, int(self.seeds[attempt]))
+      episode.room = self.stage.limits.room(int(self.attempts.task[attempt]))
+      call = episode.worker.reset(self.task(episode), int(self.seeds[attempt]))
       self.await_reply(episode, call, self.stage.limits.start)
+
+  def task(self, episode: _Episode) -> Mapping[str, Any]:
+    return self.stage.tasks[self.attempts.task[episode.attempt]]
 
   def end(
     self,
@@ -294,17 +285,29 @@ class _EpisodeLoop:
     episode.turns[-1] = last._replace(
       reward=reply.reward, invalid=reply.invalid, info=reply.info
     )
-    limit = min(self.attempts.limit[episode.attempt], self.stage.limits.turns)
+    episode.score = reply.score
     if reply.done:
       solved = reply.score > 0.5
       status = Status.SOLVED if solved else Status.FAILED
       self.end(episode, status, reply.score)
-    elif len(episode.turns) >= limit:
-      cut = limit < self.stage.limits.turns
-      status = Status.SCHEDULE if cut else Status.TURN_LIMIT
-      self.end(episode, status, reply.score)
+    elif not self.turns_left(episode):
+      self.end_early(episode)
     else:
       self.request_message(episode, reply.text, reply.role)
+
+  def limit(self, episode: _Episode) -> int:
+    """Returns the turns of an episode; demonstrated summaries come on top."""
+    own = int(self.attempts.limit[episode.attempt])
+    more = episode.compactions if self.stage.expert else 0
+    return min(own + more, self.stage.limits.turns)
+
+  def turns_left(self, episode: _Episode) -> int:
+    return max(self.limit(episode) - len(episode.turns), 0)
+
+  def end_early(self, episode: _Episode) -> None:
+    cut = self.limit(episode) < self.stage.limits.turns
+    status = Status.SCHEDULE if cut else Status.TURN_LIMIT
+    self.end(episode, status, episode.score)
 
   # Messages of the agent.
 
@@ -313,29 +316,81 @@ class _EpisodeLoop:
     limits = self.stage.limits
     before = episode.talk
     prompt, text = self.observe(episode, text, role)
-    whole = limits.history == 'turn'
-    start = 0 if whole or before is None else len(before.ids)
-    if len(prompt.ids) + limits.message > limits.context:
-      self.end(episode, Status.TOKEN_LIMIT)
+    if len(prompt.ids) + limits.message > episode.room:
+      if not self.compact(episode, text, role):
+        self.end(episode, Status.TOKEN_LIMIT)
       return
+    start = 0
+    if before is not None and limits.history != 'turn' and not episode.branch:
+      start = len(before.ids)
+    episode.seen.append(text)
+    episode.asked, episode.state, episode.head = text, _state(text), ''
+    self.ask(episode, prompt, start, limits.message)
+
+  def ask(
+    self, episode: _Episode, prompt: Conversation, start: int, budget: int
+  ) -> None:
+    """Requests a message after a prompt, which is new from `start` on."""
     episode.talk, episode.context = prompt, prompt.ids[start:]
     episode.context_span = message_spans.of_context(prompt.agent[start:])
-    episode.seen.append(text)
     b, k = episode.attempt, len(episode.turns)
-    given = self.given(b, k, _state(text)) if episode.follows else None
+    given = self.given(b, k, episode.state) if episode.follows else None
+    if episode.heard and self.stage.expert:
+      text = self.stage.expert(self.task(episode), episode.seen)
+      given = demonstrated(self.stage.talk.words, text, budget, b)
     if given is not None:
       self.act(episode, given, forced=self.forced)
       return
     episode.follows = False
     how = SamplingParams(
       self.keys[b, k],
-      limits.message,
+      budget,
       float(self.attempts.temperature[b]),
       self.stage.top_k,
       self.stage.top_p,
       self.stage.stop,
     )
     self.generator.submit(b, self.read(b, prompt.ids), how)
+
+  # Conversations begin anew.
+
+  def compact(self, episode: _Episode, text: str, role: str) -> bool:
+    """Makes room for an observation; False if nothing is left to drop."""
+    rule, before = self.stage.limits.compaction, episode.talk
+    if rule is None or before is None or episode.compactions == rule.most:
+      return False
+    episode.compactions += 1
+    if not rule.writes:
+      episode.talk, episode.branch = None, True
+      episode.head = f'{episode.seen[0]}\n' if rule.keep_task else ''
+      self.request_message(episode, text, role)
+    elif self.turns_left(episode) < 2:  # what it is written for cannot follow
+      self.end_early(episode)
+    else:
+      episode.heard, episode.asked = (text, role), rule.request
+      # Summaries behind one observation are of one state.
+      episode.state = _state(f'{episode.seen[-1]}\n{rule.request}')
+      request = [Message('user', rule.request)]
+      prompt = self.stage.talk.add_messages(before, request)
+      self.ask(episode, prompt, len(before.ids), rule.tokens)
+    return True
+
+  def begin_anew(
+    self, episode: _Episode, ids: Sequence[int], text: str, role: str
+  ) -> None:
+    """Goes on behind a summary with the observation that waits for it."""
+    rule, talk = self.stage.limits.compaction, self.stage.talk
+    key = self.keys[episode.attempt, len(episode.turns) - 1]
+    first = episode.seen[0] if rule.keep_task else rule.request
+    ids = rule.shown(ids, key, talk.words.eot)
+    episode.talk = talk.add_reply(self.opened(first), ids)
+    episode.branch = True
+    self.request_message(episode, text, role)
+
+  def opened(self, text: str) -> Conversation:
+    system = self.stage.system
+    begin = [Message('system', system)] if system else []
+    return self.stage.talk.start([*begin, Message('user', text)])
 
   def read(self, attempt: int, ids: tuple[int, ...]) -> tuple[int, ...]:
     """What the policy reads: the conversation, behind a hint if it has one."""
@@ -354,8 +409,10 @@ class _EpisodeLoop:
     def with_(size: int) -> tuple[Conversation, str, int]:
       part = text if size == len(text) else text[:size] + CUT
       if rebuilt or episode.talk is None:
-        prompt, before = self.rebuild(episode, part, role), limits.opening
+        first = episode.head + part
+        prompt, before = self.rebuild(episode, first, role), limits.opening
         before += limits.past if episode.talk else 0
+        before += limits.observation if episode.head else 0
       else:
         prompt = self.stage.talk.add_messages(
           episode.talk, [Message(role, part)]
@@ -374,11 +431,10 @@ class _EpisodeLoop:
 
   def rebuild(self, episode: _Episode, text: str, role: str) -> Conversation:
     """Conversation rebuilt from the last `window` observations."""
-    talk, system = self.stage.talk, self.stage.system
-    begin = [Message('system', system)] if system else []
+    talk = self.stage.talk
     count = min(self.stage.limits.window - 1, len(episode.turns))
     texts = [*episode.seen[len(episode.seen) - count :], text]
-    made = talk.start([*begin, Message('user', texts[0])])
+    made = self.opened(texts[0])
     turns = episode.turns[len(episode.turns) - count :]
     for turn, more in zip(turns, texts[1:], strict=True):
       made = talk.add_reply(made, turn.spoken.ids)
@@ -400,21 +456,27 @@ class _EpisodeLoop:
     """Steps the environment with a message, which the policy may be given."""
     words, prefix = self.stage.talk.words, self.stage.action_prefix
     message = words, spoken.ids, prefix
-    span = [Span.PREFIX] * len(spoken.ids)
-    if not forced:
+    heard, episode.heard = episode.heard, None
+    span = [Span.PREFIX if forced else Span.OTHER] * len(spoken.ids)
+    if heard is None and not forced:
       span = message_spans.of_message(self.stage.family, *message)
     turn = TurnData(
       episode.context,
       spoken,
-      state=_state(episode.seen[-1]),
+      state=episode.state,
       reward=0.0,
       invalid=False,
-      info={},
+      info={SUMMARY: 1.0} if heard is not None else {},
       span=span,
       context_span=episode.context_span,
-      observation=episode.seen[-1],
+      observation=episode.asked,
+      branch=episode.branch,
     )
     episode.turns.append(turn)
+    episode.branch = False
+    if heard is not None:
+      self.begin_anew(episode, spoken.ids, *heard)
+      return
     episode.talk = self.stage.talk.add_reply(episode.talk, spoken.ids)
     _, text = message_spans.split(*message)
     self.await_reply(

@@ -6,6 +6,7 @@
   of its beginning        fold_in(·, 0)
   of turn k               fold_in(·, k + 1): 0: message, 1: environment
   of token t of a message fold_in(·, t), in actor.py and engine/programs.py
+  of compaction (hosts)   numpy's generator of (task or message key, COMPACTION)
 
 So nothing depends on the slot or on the rest of the batch. Turns copied from
 another trajectory (types.Copies) repeat the environment's random draws; an
@@ -22,6 +23,8 @@ import numpy as np
 from flax import struct
 
 from agentrl.types import Array, Attempts, Copies
+
+COMPACTION = 0xC0DA  # apart from other uses of a task's index or a message key
 
 
 class Stream(enum.IntEnum):

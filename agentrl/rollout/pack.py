@@ -44,6 +44,7 @@ def record(
   columns: Sequence[str],
   *,
   branches: bool = False,
+  weightless: str = '',
 ) -> Record:
   """The record of trajectories, host arrays.
 
@@ -51,6 +52,7 @@ def record(
     k, c, m: capacities: turns, tokens of a context and of a message
     columns: names of info values; 0 where a turn has none
     branches: whether turns may begin segments
+    weightless: info value of the turns whose messages have weight 0; '': none
   """
   out = record_lib.empty(len(ended), k, c, m, columns, np)
   out = out.replace(
@@ -67,6 +69,11 @@ def record(
       size = len(trajectory.turns)
       first[b, 1:size] = [turn.branch for turn in trajectory.turns[1:]]
     out = out.replace(seg=np.cumsum(first, axis=1, dtype=np.int32))
+  if weightless:
+    weight = (out.span != Span.PREFIX) & (out.columns[weightless] == 0)[
+      ..., None
+    ]
+    out = out.replace(weight=weight.astype(np.float32))
   return out
 
 

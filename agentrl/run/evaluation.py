@@ -23,7 +23,6 @@ from agentrl.env.external import keywords
 from agentrl.hooks import NothingPlayedError
 from agentrl.log import trajectories
 from agentrl.rollout import host as host_rollout
-from agentrl.rollout import pack
 from agentrl.rollout.chat_generator import (
   Conversations,
   WrittenMessage,
@@ -160,7 +159,6 @@ def evaluate_address(
   s = build.experiment(c)
   conversations = Conversations()
   world = _world(s, conversations)
-  limits = world.limits
   client = ChatCompletions(endpoint, None)
 
   def ask(messages: Sequence[Message], seed: int) -> WrittenMessage:
@@ -184,13 +182,7 @@ def evaluate_address(
       )
       watch.see(ended)
       conversations.forget()
-      return pack.record(
-        ended,
-        k=limits.turns,
-        c=limits.width,
-        m=limits.message,
-        columns=world.family.columns,
-      )
+      return world.record(ended)
 
     numbers, last = evaluate.evaluate(
       play,

@@ -12,6 +12,7 @@ from agentrl import cli, domain, registry, types
 from agentrl.configs import envs
 from agentrl.env import base as env_base
 from agentrl.rollout import registered
+from agentrl.rollout.compaction import SUMMARY
 from docs.generate import components, config
 
 PAGE = 'docs/BATCH.md'
@@ -122,6 +123,11 @@ def _named() -> Iterator[str]:
   for name, own in terms.items():
     if own:
       yield config.row(f'`{name}`', ' '.join(f'`{term}`' for term in own))
+  yield ''
+  yield (
+    f"With `rollout.history='compact'` each has `{SUMMARY}`, 1 on turns that"
+    ' are summaries.'
+  )
   yield ''
 
 

@@ -58,7 +58,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
   'what is given: beginnings of demonstrations': (
     'prefix_rft', 'step_grpo', 'guided_retry', 'agent_rlvr',
   ),
-  'what is read: oracles in the context': ('lumina',),
+  'what is read: oracles in the context, summaries': (
+    'lumina', 'compaction_rl',
+  ),
 }  # fmt: skip
 
 

@@ -114,7 +114,8 @@ def _settings(c: ConfigDict, plain: ConfigDict) -> Iterator[Part]:
     section = path.partition('.')[0]
     if section in TOLD or path not in usual or value == usual[path]:
       continue
-    shows = 'batch' if section in ('rollout', 'env') else 'update'
+    sampled = section in ('rollout', 'compaction', 'env')
+    shows = 'batch' if sampled else 'update'
     shows = 'later' if section == 'staleness' else shows
     yield Part(path, shows, _changed(c, {path: usual[path]}))
 

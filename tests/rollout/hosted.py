@@ -2,7 +2,7 @@
 
 import jax
 
-from agentrl.rollout import host, pack
+from agentrl.rollout import host
 from agentrl.rollout.scripted import ScriptedGenerator
 from agentrl.rollout.workers.pool import env_workers
 
@@ -25,6 +25,4 @@ def play(stage, generator, attempts, *, count=4, key=0, worker=None, **how):
 
 
 def record(stage, ended):
-  limits = stage.limits
-  sizes = limits.turns, limits.width, limits.message
-  return pack.record(ended, *sizes, stage.family.columns)
+  return stage.record(ended)

@@ -17,6 +17,7 @@ from agentrl.domain import COUNT0, OneOf, Real
 from agentrl.log import wandb_tracker
 from agentrl.rollout import registered
 from agentrl.run.check import (
+  compaction_checks,
   fields,
   model_checks,
   reading_checks,
@@ -100,6 +101,7 @@ def config(given: Any, devices: int | None = None) -> Config:
   alone = model_checks.frame, model_checks.adapter, _check_rows, _check_schedule
   for fits_alone in (*alone, reading_checks.hints, stage_checks.mix):
     fits_alone(c)
+  compaction_checks.check(c, spec)
   reading_checks.teachers(spec)
   reading_checks.sampled(c, spec)
   if c.stage:

@@ -223,7 +223,7 @@ def init_memory(s: Experiment, state):
         s.plan.turns,
         s.plan.width,
         s.plan.message,
-        s.world.family.columns,
+        s.world.columns,
       )
       return arrays(s, record, attempts, version)
 

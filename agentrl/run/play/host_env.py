@@ -8,16 +8,17 @@ import jax
 
 from agentrl import registry
 from agentrl.configs import envs
-from agentrl.configs.config import Config
+from agentrl.configs.config import Config, to_dict
 from agentrl.dataset import host_tasks
 from agentrl.env import base
+from agentrl.rollout.compaction import Compaction
 from agentrl.rollout.engine import engine
 from agentrl.rollout.hinted import Hint
 from agentrl.rollout.host import CUT, EpisodeLimits, HostEnvBundle
 from agentrl.rollout.record import Capacity
 from agentrl.rollout.workers import executors
 from agentrl.rollout.workers.pool import EnvWorkerPool, env_workers
-from agentrl.run.check import env_checks, service_checks
+from agentrl.run.check import compaction_checks, env_checks, service_checks
 from agentrl.run.play import readings, remote_engine
 from agentrl.text import chat_format, chat_template
 from agentrl.text.chat_template import Message
@@ -58,7 +59,8 @@ def sized(
   executors.check_package(c.host.worker)
   remote_engine.validate(c)
   service_checks.services(c, base.needs(family), c.host.worker or family.worker)
-  service_checks.judges(c, family.columns)
+  service_checks.judges(c, envs.terms(c))
+  compaction_checks.family(c, family)
   talk = chat_format.framed(chat) if chat else chat_format.bare(words)
   # Some templates take only one system message.
   system = '\n'.join(filter(None, (c.rollout.system, family.system)))
@@ -106,6 +108,14 @@ def guided(
   return world._replace(guidance=made)
 
 
+def demonstrated(c: Config, world: HostEnvBundle) -> HostEnvBundle:
+  """Gives demonstrations the summaries that their expert writes."""
+  own, compaction = base.of(to_dict(c.env)), world.limits.compaction
+  if compaction and compaction.writes and isinstance(own, base.WritesSummaries):
+    return world._replace(expert=own.summary)
+  return world
+
+
 def task_sets(c: Config, family: base.EnvFamily):
   """Loads the train and the test tasks; a file may have fewer."""
   most = base.sizes(family)
@@ -135,6 +145,10 @@ def limits(
   context = opening + r.window * turn
   if r.history == 'full':
     context = r.context or opening + r.max_turns * turn
+  compaction = None
+  if r.history == 'compact':
+    compaction = compacted(c, opening, talk)
+    context = compaction.context
   return EpisodeLimits(
     context=context,
     turns=r.max_turns,
@@ -146,6 +160,49 @@ def limits(
     seconds=h.step_timeout,
     start=h.reset_timeout,
     patience=h.episode_timeout,
+    row=compaction.row if compaction else 0,
+    compaction=compaction,
+  )
+
+
+def compacted(
+  c: Config, opening: int, talk: chat_format.ChatFormat
+) -> Compaction:
+  """Returns when conversations begin anew, and their sizes.
+
+  Args:
+    opening: tokens before the first observation
+  Raises:
+    ValueError: they would be too long as soon as they begin.
+  """
+  m, observation = c.compaction, c.host.max_observation_tokens
+  writes = m.summary != 'none'
+  request = [Message('user', m.request)]
+  first = talk.start(request)
+  # Behind a reply that was cut short, which is the longer.
+  cut = talk.add_reply(first, talk.words.encode('x'))
+  asking = len(talk.add_messages(cut, request).ids) - len(cut.ids)
+  head = observation if m.keep_task else writes * len(first.ids)
+  restart = opening + head + writes * m.tokens + observation
+  low, high = m.threshold
+  if low < restart + c.rollout.max_message_tokens:
+    raise ValueError(
+      f'compaction.threshold must begin at'
+      f' {restart + c.rollout.max_message_tokens} or more, the tokens of a'
+      ' prompt that begins anew and of a message, got'
+      f' {tuple(m.threshold)}; raise it, or lower compaction.tokens or'
+      ' host.max_observation_tokens'
+    )
+  return Compaction(
+    low=low,
+    high=high,
+    tokens=m.tokens,
+    most=m.most,
+    request=m.request,
+    asking=asking,
+    restart=restart,
+    keep_task=m.keep_task,
+    arm=m.summary,
   )
 
 

@@ -61,6 +61,7 @@ class HostSampler:
     c = s.config
     self._s, self._stopping = s, stopping
     self._world = host_env.guided(s.world, s.algorithm.spec, s.hints, s.train)
+    self._demo_world = host_env.demonstrated(c, self._world)
     self._engine = self._generator()
     self._policy: tuple[PyTree, PyTree] = None, None  # given, brought here
     attempts = collect_lib.num_attempts(s.algorithm.spec, c.rollout.batch)
@@ -94,8 +95,10 @@ class HostSampler:
     workers = host_env.workers(s.config, family, count)
 
     def run(generator, attempts, key, **fields):
+      scripted = isinstance(generator, ScriptedGenerator)
+      world = self._demo_world if scripted else self._world
       ended, counts = host_rollout.run_episodes(
-        self._world, generator, workers, attempts, key, **fields
+        world, generator, workers, attempts, key, **fields
       )
       more = {f'workers/{k}': n for k, n in workers.taken().items()}
       return ended, counts | more
@@ -304,7 +307,7 @@ class HostSampler:
     def judge(attempt: int, episode: pack.Episode) -> None:
       world = self._s.world
       task = world.tasks[attempts.task[attempt]]
-      columns, words = world.family.columns, self._s.tokenizer
+      columns, words = world.columns, self._s.tokenizer
       item = judges.of_episode(task, episode, columns, words)
       self._judges.submit(attempt, item, episode.status)
 
@@ -334,15 +337,7 @@ class HostSampler:
     return episodes, verdicts
 
   def _record(self, ended: list[pack.Episode]) -> Record:
-    limits = self._s.plan
-    return pack.record(
-      ended,
-      k=limits.turns,
-      c=limits.width,
-      m=limits.message,
-      columns=self._s.world.family.columns,
-      branches=limits.row > 0,
-    )
+    return self._s.world.record(ended)
 
   def _purified(self, record: Record, key) -> Record:
     """Returns the record as c.rollout.kind wants it to be trained on."""

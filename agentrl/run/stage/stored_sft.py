@@ -43,7 +43,7 @@ def check(s: Experiment, heads: np.ndarray, name: str) -> None:
     place = int(np.argmax(wrong))
     other = HISTORIES[int(heads['history'][place])]
     fix = f'set rollout.history to {other!r}'
-    if other == 'tree':  # branches, which no rollout but a program's makes
+    if other == 'tree':  # branches, of programs or compacted conversations
       fix = 'build a store without it'
     raise ValueError(
       f'trajectory {place} of {name} has rows of history {other!r}, and this'
