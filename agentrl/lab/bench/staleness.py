@@ -140,11 +140,11 @@ def timed(
     depth = 1 if world == 'sokoban' else bound + 1
     changes |= {'staleness.bound': bound, 'staleness.depth': depth}
     changes |= beside | {'staleness.anchor': 'behaviour'}
-  env = {'env': Sleeping(mean=mean)} if world == 'sleeping' else {}
+  env = Sleeping(mean=mean) if world == 'sleeping' else None
   with (
     tempfile.TemporaryDirectory() as folder,
     Run(
-      config, workdir=folder, changes={**changes, 'data': folder}, **env
+      config, workdir=folder, changes={**changes, 'data': folder}, env=env
     ) as run,
   ):
     times, waits, collects = [], [], []
@@ -191,8 +191,9 @@ def run(size: StalenessBenchSize, world: str) -> None:
     print(text, flush=True)
   base = [x.step for x in took[bounds[0]]]
   for bound in bounds[1:]:
-    x = timing.ratio(base, [x.step for x in took[bound]])
+    ratio = timing.ratio(base, [x.step for x in took[bound]])
     print(
-      f'bound {bound}: {x.median:.2f} [{x.low:.2f}, {x.high:.2f}] times the'
+      f'bound {bound}: {ratio.median:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]'
+      ' times the'
       f' steps per second of bound {bounds[0]}'
     )

@@ -95,7 +95,7 @@ def test_rows_have_the_log_probs_of_their_versions(tmp_path, swap, world):
     mine = mask & (version == v)
     expected = logp_of(s, of(int(v)), rows)
     np.testing.assert_allclose(
-      np.asarray(rows.logp)[mine], expected[mine], atol=1e-5
+      np.asarray(rows.logp)[mine], expected[mine], rtol=1e-5, atol=1e-5
     )
   turns = [
     version[mask & (np.asarray(rows.traj) == b) & (np.asarray(rows.turn) == k)]
