@@ -17,7 +17,7 @@ import numbers
 import re
 import textwrap
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -324,6 +324,13 @@ def suggest(word: str, choices: Iterable[str]) -> str:
   """Returns " (did you mean 'grpo'?)" for 'grop'; '' where nothing is close."""
   close = difflib.get_close_matches(word, list(choices), n=1, cutoff=0.7)
   return f' (did you mean {close[0]!r}?)' if close else ''
+
+
+def listed(choices: Sequence[str], most: int = 40) -> str:
+  """Lists names; of many, which no one reads in a message, the first."""
+  more = len(choices) - most
+  text = ', '.join(choices[:most])
+  return text + f' and {more} more (docs/COMPONENTS.md)' * (more > 0)
 
 
 def of(annotation: Any) -> Domain | None:

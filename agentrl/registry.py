@@ -36,7 +36,7 @@ batch, so that nothing else needs to know its name:
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from agentrl import domain
@@ -111,7 +111,6 @@ def _defaults(f: Callable) -> dict[str, Any]:
   }
 
 
-_LISTED = 40  # names in a message
 _PIECES: dict[tuple[str, str], Component] = {}
 
 
@@ -188,16 +187,9 @@ def get(slot: str, name: str, field: str = '') -> Component:
     got = f', got {name!r}' if field else f' {name!r} is not registered'
     raise ValueError(
       f'{where}{got}{domain.suggest(name, names(slot))}; choose from'
-      f' {_listed(names(slot))}'
+      f' {domain.listed(names(slot))}'
     )
   return piece
-
-
-def _listed(choices: Sequence[str]) -> str:
-  """Lists names; of many, which no one reads in a message, the first."""
-  shown = ', '.join(choices[:_LISTED])
-  more = len(choices) - _LISTED
-  return shown + f' and {more} more (docs/COMPONENTS.md)' * (more > 0)
 
 
 @functools.cache

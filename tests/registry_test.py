@@ -121,6 +121,8 @@ CORE += ('run', 'learner', 'lab/tabular')
 # Names of components that are values of something else there.
 OTHERWISE = {
   ('run/workdir.py', 'none'): 'of model.remat',
+  ('run/check/compaction_checks.py', 'none'): 'of compaction.summary',
+  ('run/play/host_env.py', 'none'): 'of compaction.summary',
 }
 
 

@@ -100,10 +100,7 @@ def open_run(
     interrupt = stack.enter_context(Interrupt())
     stack.enter_context(placement.on_mesh(configs[0]))
     players = sampler.open_samplers(stack, built, interrupt, workdirs[0])
-    # Before what writes there: a folder that is taken stays as it is.
-    locks = [stack.enter_context(locked(w)) for w in workdirs]
-    for c, w in zip(configs, workdirs, strict=True):
-      workdir_lib.same_config(c, w)  # of who held the lock before
+    locks = _taken(stack, configs, workdirs)
     trained = {x.name: built[x.name] for x in plans if x.kind == 'rl'}
     beside = sampler.open_beside(
       stack, s.config, trained, interrupt, workdirs[0]
@@ -155,6 +152,21 @@ def open_run(
     outputs.close()
     for check in locks:
       check()
+
+
+def _taken(
+  stack: contextlib.ExitStack, configs: Sequence, workdirs: Sequence[str]
+) -> list[Callable[[], None]]:
+  """Locks the folders of runs, before anything is written there.
+
+  Returns: for each what raises once its lock is lost
+  Raises: see `locked`; ValueError for a folder of another config, which who
+    held the lock before may have written.
+  """
+  locks = [stack.enter_context(locked(w)) for w in workdirs]
+  for c, w in zip(configs, workdirs, strict=True):
+    workdir_lib.same_config(c, w)
+  return locks
 
 
 def _ending(steps: Generator, beside: Iterable[Beside]) -> Generator:

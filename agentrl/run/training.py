@@ -97,7 +97,7 @@ def train_stages(
         state = stage.begin(state)
       hooks.stop(step, state, {}, None)
       announcer = hooks_lib.SayWhatRuns(
-        reporter.begin, stage.name, in_jobs=in_jobs(stage)
+        reporter.begin, stage.name, in_jobs=stage.in_jobs
       )
       with collecting(stage) as sampler:
         steps = loop.iterate(
@@ -120,11 +120,11 @@ def train_stages(
 
 def collecting(stage: Stage) -> AbstractContextManager[loop.Sampler]:
   """Opens what makes the batches of a stage: itself, or beside its updates."""
-  s = stage.experiment
-  how, apart = s.config.staleness, in_jobs(stage)
-  if not (stage.collectors or apart):
+  if not (stage.collectors or stage.in_jobs):
     return contextlib.nullcontext(stage)
-  where = placement.Jobs() if apart else placement.Samplers(s.config)
+  s = stage.experiment
+  how = s.config.staleness
+  where = placement.Jobs() if stage.in_jobs else placement.Samplers(s.config)
   ahead = tickets.Tickets(
     tickets.Book(how.bound, how.order, first=stage.start, end=stage.end),
     stage.task,
@@ -134,14 +134,9 @@ def collecting(stage: Stage) -> AbstractContextManager[loop.Sampler]:
     halt=stage.halt,
     follow=how.swap != 'batch',
   )
-  if apart and jax.process_count() > 1:
+  if stage.in_jobs and jax.process_count() > 1:
     return contextlib.closing(InEveryProcess(ahead))
   return contextlib.closing(ahead)
-
-
-def in_jobs(stage: Stage) -> bool:
-  """Returns whether jobs of their own collect the batches of a stage."""
-  return stage.experiment.config.staleness.jobs and stage.kind == 'rl'
 
 
 class InEveryProcess:

@@ -7,6 +7,7 @@ import collections
 import contextlib
 import dataclasses
 import pathlib
+import types
 from collections.abc import Callable
 
 import jax.numpy as jnp
@@ -56,6 +57,12 @@ class Stage:
   end: int = STEPS
   algorithm: None = None
   collectors: tuple = ()
+  in_jobs: bool = False
+  experiment: object = dataclasses.field(
+    default_factory=lambda: types.SimpleNamespace(
+      config=grpo.get_config('tiny')
+    )
+  )
   update = staticmethod(update)
 
   def open(self, step):

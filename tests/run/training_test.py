@@ -46,6 +46,7 @@ class Stage:
   skipped: object
   algorithm: object = None
   collectors: tuple = ()
+  in_jobs: bool = False
   experiment: object = dataclasses.field(
     default_factory=lambda: types.SimpleNamespace(
       config=grpo.get_config('tiny')

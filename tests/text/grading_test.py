@@ -272,7 +272,20 @@ def official(answer, gold):
 
 WORDS = st.lists(
   st.sampled_from(
-    ['the', 'The', 'a', 'an', 'Sarn', 'sarn', 'tea', "o'er", '.', '-', '', '42']
+    [
+      'the',
+      'The',
+      'a',
+      'an',
+      'Sarn',
+      'sarn',
+      'tea',
+      "o'er",
+      '.',
+      '-',
+      '',
+      'k42',
+    ]
   ),
   max_size=6,
 ).map(lambda x: ' '.join([*x, 'tea']))  # no article ends an answer

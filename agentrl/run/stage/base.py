@@ -23,6 +23,7 @@ class Stage:
   collectors: the same by samplers of their own, to collect several batches
     beside the updates; none: each is collected before its update
   halt: ends what the collectors play
+  in_jobs: whether the collectors are jobs of their own
   open: reads what the stage is trained on, before the first step it does
   begin: changes the state before the first step of the stage
   update: learner.update; of all seeds where there are several
@@ -40,6 +41,7 @@ class Stage:
   collect: Callable[[TrainState, Any, int], tuple[Batch, Metrics]]
   collectors: tuple[Callable, ...] = ()
   halt: Callable[[], None] = lambda: None
+  in_jobs: bool = False
   open: Callable[[int], None] = lambda step: None
   begin: Callable[[TrainState], TrainState] = lambda state: state
   update: Callable = update_lib.update

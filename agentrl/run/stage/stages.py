@@ -105,6 +105,7 @@ def rl_stage(
     collect=collect_by(playing),
     collectors=(*map(collect_by, beside.samplers), *beside.collectors),
     halt=beside.halt,
+    in_jobs=c.staleness.jobs,
     open=open_prefixes,
     begin=begin,
   )
