@@ -49,7 +49,10 @@ def test_inside_jit(depth, tmp_path):
   assert ages == [0, 1, 2, 2, 2, 2]
 
 
-@pytest.mark.parametrize(('order', 'depth'), [('fixed', 2), ('latest', 2)])
+@pytest.mark.parametrize(
+  ('order', 'depth'),
+  [('fixed', 2), pytest.param('latest', 2, marks=pytest.mark.nightly)],
+)
 def test_on_hosts(order, depth, tmp_path):
   def config(**staleness):
     c = small_configs.countdown(checkpoint__every=2)
@@ -200,7 +203,9 @@ def test_unfinished_attempts_go_on_after_a_kill_inside_jit(bound, tmp_path):
   assert max(ages) == 2 * (bound + 1) + bound
 
 
-@pytest.mark.parametrize('bound', [0, 1])
+@pytest.mark.parametrize(
+  'bound', [pytest.param(0, marks=pytest.mark.nightly), 1]
+)
 def test_unfinished_attempts_go_on_after_a_kill_on_hosts(bound, tmp_path):
   """Beside the updates too: the cut run collects in a thread then."""
 
