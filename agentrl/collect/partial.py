@@ -19,7 +19,7 @@ from agentrl import mesh, registry, segment
 from agentrl.curate import select
 from agentrl.ops import counting
 from agentrl.prefix import lengths
-from agentrl.rollout import keys, registered
+from agentrl.rollout import keys, registered, resumed
 from agentrl.types import (
   Array,
   Attempts,
@@ -153,8 +153,7 @@ def _with_ended(batch: Batch, old: Batch, ended: Array) -> Batch:
   b, n = ended.shape[0], batch.rows.traj.shape[0]
 
   def take(new, old, ended):
-    mask = ended.reshape(-1, *(1,) * (new.ndim - 1))
-    return jnp.where(mask, jnp.asarray(old, new.dtype), new)
+    return resumed.where(ended, jnp.asarray(old, new.dtype), new)
 
   def rows(new, old, ended):
     return take(new, old, jnp.repeat(ended, n // b))

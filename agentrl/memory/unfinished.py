@@ -23,7 +23,7 @@ from agentrl.types import Array, Batch, Credit, Status
 
 
 class Unfinished(struct.PyTreeNode):
-  """Q queues of as many trajectories as a batch has."""
+  """Q queues, each with room for the trajectories of a batch."""
 
   trajectories: StoredTrajectories  # [Q, B, ...]  those that wait stand first
   waiting: Array  # [Q] i32  how many wait
@@ -48,8 +48,8 @@ def fits(spec: registry.MethodSpec, config: Any) -> str:
   if values['queues'] == want:
     return ''
   return (
-    f'hp.memory.unfinished.queues must be {want}, staleness.bound + 1, since'
-    f' so many batches may be under way, got {values["queues"]}'
+    f'hp.memory.unfinished.queues must be {want}, staleness.bound + 1, one'
+    f' for each batch that may be under way, got {values["queues"]}'
   )
 
 

@@ -101,7 +101,7 @@ class Line:
       raise
 
   def cut(self) -> None:
-    """Ends it at once; whoever waits for a frame sees it lost."""
+    """Ends it at once; a thread that waits for a frame sees it lost."""
     with contextlib.suppress(OSError):
       self._socket.shutdown(socket.SHUT_RDWR)
 

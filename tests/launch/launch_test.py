@@ -21,6 +21,7 @@ import yaml
 from agentrl.log import metrics
 from tests import errors
 from tests.integration import same
+from tests.integration.jobs_killed_test import SMALL
 
 ROOT = pathlib.Path(__file__).parents[2]
 SCRIPTS = sorted((ROOT / 'launch').glob('*.sh'))
@@ -612,25 +613,11 @@ def test_processes_and_samplers_are_one_run(tmp_path, count):
       *(x for x in more if not x.startswith('--samplers')),
     ]
 
-  small = {
+  small = SMALL | {
     'mesh.fsdp': 2,
     'mesh.data': -1,
-    'model.width': 16,
-    'model.layers': 1,
-    'rollout.batch': 8,
-    'rollout.slots': 8,
-    'rollout.max_turns': 3,
-    'micro_batch': 24,
-    'env.train': 16,
-    'env.test': 4,
-    'eval.episodes': 8,
-    'sft.steps': 0,
     'steps': 6,
-    'loss': "('ppo', 'entropy')",
-    'curate': '()',
     'checkpoint.every': 2,
-    'staleness.bound': 1,
-    'staleness.anchor': 'behaviour',
   }
   how = {'cwd': ROOT, 'stderr': subprocess.PIPE, 'text': True}
   alone = words('alone', 1, '--config.staleness.depth=0')

@@ -44,7 +44,7 @@ class Listener:
       self._expected.pop(name, None)
 
   def _meet(self, line: Line) -> bool:
-    """Hands the line to whoever expects it, or turns it away."""
+    """Hands the line to the caller that expects it, or refuses it."""
     try:
       name = line.receive(_NAME).decode()
     except ValueError:

@@ -64,7 +64,7 @@ def check(
 
 
 def _check_beside(c: Config, spec: registry.MethodSpec, there: int) -> None:
-  """Checks what collects in threads, of so many devices that are `there`."""
+  """Checks collection in threads, on a machine of `there` devices."""
   s = c.staleness
   if s.depth > 0 and (why := _kept_apart(c)):
     raise ValueError(

@@ -7,10 +7,9 @@ import numpy as np
 
 from agentrl.judge.panel import Judgement
 from agentrl.rollout.record import Record
-from agentrl.types import Attempts, Batch, Metrics, PyTree, TrainState
+from agentrl.rollout.tickets import Collect
+from agentrl.types import Attempts, Batch, Metrics, PyTree
 
-# As rollout.tickets has it: (state, attempts, step) -> batch, its metrics.
-Collect = Callable[[TrainState, Any, int], tuple[Batch, Metrics]]
 # Messages of a trajectory, each its tokens.
 Script = list[list[int]]
 

@@ -232,19 +232,20 @@ class SamplerJobs:
     self._published.clear()
     for kind in ('base', 'weights'):
       shutil.rmtree(self._folder / kind, ignore_errors=True)
-    base, _ = split(state, self._still[order.stage])
-    if base:
-      publish.publish_arrays(self._folder / 'base' / order.stage, 0, base)
+    self._write_base(order, state)
 
   def _republish(self, order: jobs.Order) -> None:
     """Publishes a version again that a sampler found damaged."""
     with self._lock:
       if (state := self._states.get(order.step)) is None:
         return  # nobody waits for it any more
-      base, _ = split(state, self._still[order.stage])
-      if base:
-        publish.publish_arrays(self._folder / 'base' / order.stage, 0, base)
+      self._write_base(order, state)
       self._write(order, state)
+
+  def _write_base(self, order: jobs.Order, state: TrainState) -> None:
+    base, _ = split(state, self._still[order.stage])
+    if base:
+      publish.publish_arrays(self._folder / 'base' / order.stage, 0, base)
 
   def _write(self, order: jobs.Order, state: TrainState) -> None:
     _, own = split(state, self._still[order.stage])

@@ -66,7 +66,7 @@ ORDERS = {
 
 
 class Bound(NamedTuple):
-  """`measure` of a cell, less that of another one, is above or below."""
+  """Bound on the `measure` of a cell, or on its difference from another's."""
 
   cell: tuple[str, str, float, str]  # order, method, rate, world
   side: int  # 1: above, −1: below
