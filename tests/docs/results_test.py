@@ -99,7 +99,7 @@ def test_an_unfinished_comparison_is_not_taken(tmp_path):
 @pytest.mark.parametrize(
   'name',
   [
-    pytest.param(x, marks=[pytest.mark.slow] * (x != 'dose_host'))
+    pytest.param(x, marks=[pytest.mark.nightly] * (x != 'dose_host'))
     for x in NAMES
     if x not in ROUNDED
   ],

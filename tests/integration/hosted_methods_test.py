@@ -14,7 +14,10 @@ METHODS = (
   'infopo', 'skill_sd', 'tt_opd',
 )  # fmt: skip
 # Whose way on hosts another of them takes: nightly.
-ALIKE = ('arpo', 'grpo', 'gigpo', 'infopo', 'lora', 'skill_sd', 'tt_opd')
+ALIKE = (
+  'arpo', 'grpo', 'gigpo', 'infopo', 'lora', 'ppo', 'skill_sd', 'spear',
+  'tt_opd',
+)  # fmt: skip
 
 
 def config(method, folder):

@@ -60,7 +60,9 @@ def tiny(tmp_path, **staleness):
   return stale(c, tmp_path, **staleness)
 
 
-@pytest.mark.parametrize('bound', [0, 2])
+@pytest.mark.parametrize(
+  'bound', [pytest.param(0, marks=pytest.mark.nightly), 2]
+)
 def test_inside_jit(bound, tmp_path):
   """Cut between checkpoints, with the same samplers: the same bits."""
   anchor = 'behaviour' if bound else ''
@@ -123,6 +125,7 @@ def test_samplers_wait_for_a_run_that_was_left_early(tmp_path):
     assert home.result(timeout=60) == 6
 
 
+@pytest.mark.nightly
 def test_on_hosts(tmp_path):
   def config(**staleness):
     c = small_configs.countdown(checkpoint__every=2)
@@ -137,6 +140,7 @@ def test_on_hosts(tmp_path):
   )
 
 
+@pytest.mark.nightly
 def test_a_learner_on_a_mesh(tmp_path):
   whole, apart = str(tmp_path / 'whole'), str(tmp_path / 'apart')
   c = tiny(tmp_path, bound=1, depth=0)

@@ -30,7 +30,9 @@ def stale(c, tmp_path, **staleness):
   return c
 
 
-@pytest.mark.parametrize('depth', [0, 3])
+@pytest.mark.parametrize(
+  'depth', [pytest.param(0, marks=pytest.mark.nightly), 3]
+)
 def test_inside_jit(depth, tmp_path):
   """Cut between checkpoints: the run without threads, to the bit."""
 
@@ -138,7 +140,12 @@ def following(tmp_path, **staleness):
 
 
 @pytest.mark.parametrize(
-  ('swap', 'devices'), [('turn', 0), ('token', 0), ('token', 1)]
+  ('swap', 'devices'),
+  [
+    pytest.param('turn', 0, marks=pytest.mark.nightly),
+    pytest.param('token', 0, marks=pytest.mark.nightly),
+    ('token', 1),
+  ],
 )
 def test_weights_change_within_batches(swap, devices, tmp_path):
   """A run in threads: trajectories of several versions, and none too old."""
@@ -181,7 +188,9 @@ def partial_rollouts(c, **task):
   return c
 
 
-@pytest.mark.parametrize('bound', [0, 1])
+@pytest.mark.parametrize(
+  'bound', [pytest.param(0, marks=pytest.mark.nightly), 1]
+)
 def test_unfinished_attempts_go_on_after_a_kill_inside_jit(bound, tmp_path):
   """They are in the checkpoint: the same run, to the bit."""
 
@@ -203,9 +212,8 @@ def test_unfinished_attempts_go_on_after_a_kill_inside_jit(bound, tmp_path):
   assert max(ages) == 2 * (bound + 1) + bound
 
 
-@pytest.mark.parametrize(
-  'bound', [pytest.param(0, marks=pytest.mark.nightly), 1]
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize('bound', [0, 1])
 def test_unfinished_attempts_go_on_after_a_kill_on_hosts(bound, tmp_path):
   """Beside the updates too: the cut run collects in a thread then."""
 

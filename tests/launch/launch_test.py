@@ -587,10 +587,8 @@ def test_two_processes_stop_at_one_step_and_go_on(tmp_path):
 OWN = ('time/', 'samplers/', 'rollout/engine/')
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-  'count', [2, pytest.param(4, marks=pytest.mark.nightly)]
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize('count', [2, 4])
 def test_processes_and_samplers_are_one_run(tmp_path, count):
   """Stopped within and repeated: the numbers of one process alone."""
 

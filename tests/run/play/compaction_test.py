@@ -38,7 +38,9 @@ def summaries(batch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('swap', ['turn', 'token'])
+@pytest.mark.parametrize(
+  'swap', [pytest.param('turn', marks=pytest.mark.nightly), 'token']
+)
 def test_rows_have_the_log_probs_of_their_versions(tmp_path, swap):
   """Weights change within and between segments."""
   c = config(tmp_path)

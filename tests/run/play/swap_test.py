@@ -80,7 +80,9 @@ def logp_of(s, policy, rows):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('swap', ['turn', 'token'])
+@pytest.mark.parametrize(
+  'swap', [pytest.param('turn', marks=pytest.mark.nightly), 'token']
+)
 @pytest.mark.parametrize('world', WORLDS)
 def test_rows_have_the_log_probs_of_their_versions(tmp_path, swap, world):
   s = build.experiment(config(tmp_path, swap, world))
