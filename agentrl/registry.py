@@ -44,6 +44,7 @@ from agentrl.runtime import objects
 
 SLOTS = (
   'task',
+  'recall',
   'prefix',
   'rollout',
   'collect',
@@ -262,6 +263,7 @@ class MethodSpec(NamedTuple):
   """
 
   task: str = ''
+  recall: str = ''
   prefix: str = ''
   rollout: str = ''
   collect: str = ''
@@ -286,15 +288,11 @@ class MethodSpec(NamedTuple):
 
 def parts(w: MethodSpec) -> list[tuple[str, str, str]]:
   """Lists (scope, slot, name) of all named components, in loop order."""
-  out = [('task', 'task', w.task), ('prefix', 'prefix', w.prefix)]
-  out += [('rollout', 'rollout', w.rollout), ('collect', 'collect', w.collect)]
-  several = {
-    'judge': w.judge,
-    'reward': w.reward,
-    'curate': w.curate,
-    'signal': w.signal,
-  }
-  out += [(slot, slot, n) for slot, names in several.items() for n in names]
+  fields = w._asdict()
+  single = ('task', 'recall', 'prefix', 'rollout', 'collect')
+  out = [(slot, slot, fields[slot]) for slot in single]
+  several = ('judge', 'reward', 'curate', 'signal')
+  out += [(slot, slot, n) for slot in several for n in fields[slot]]
   for stream in w.advantage:
     out += [(stream, 'link', n) for n in w.stream.get(stream, ())]
   out += [('post', 'link', n) for n in w.post]
@@ -443,7 +441,7 @@ def _add(piece: Component) -> str:
   """Returns the advice that adds the component to a config."""
   if piece.slot == 'link':
     return f'add {piece.name!r} to a stream'
-  if piece.slot in ('task', 'prefix', 'rollout', 'collect', 'minibatch'):
+  if isinstance(MethodSpec._field_defaults.get(piece.slot, ()), str):
     return f'set {_field("", piece.slot)} to {piece.name!r}'
   return f'add {piece.name!r} to {_field("", piece.slot)}'
 

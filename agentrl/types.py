@@ -92,6 +92,16 @@ class Pairs(struct.PyTreeNode):
   weight: Array  # [P] f32  of the pair in a loss
 
 
+class Written(struct.PyTreeNode):
+  """Operations on a memory of texts; see `memory.texts.applied`."""
+
+  tokens: Array  # [n, W] i32
+  length: Array  # [n] i32  0: no text
+  task: Array  # [n] i32  training task that the text is of
+  entry: Array  # [n] i32  that it replaces; -1: none
+  seen: Array  # [n] i32  step at which that entry was written
+
+
 # Attempts made, tokens that the policy sampled, environment steps.
 SAMPLED = ('attempts', 'tokens', 'env_steps')
 
@@ -113,6 +123,7 @@ class Batch(struct.PyTreeNode):
   # The same actions in another context, by the reading's name.
   readings: dict[str, Rows] = struct.field(default_factory=dict)
   pairs: Pairs | None = None  # preferences, for losses over pairs
+  written: Written | None = None  # by a service, for a memory of texts
 
   def reading(self, name: str) -> Rows:
     """The rows of a reading; OWN: those that were sampled."""
@@ -347,6 +358,20 @@ class AttemptPlan(NamedTuple):
     return self.batch // self.group
 
 
+# Ids of what a trajectory has read: of its i-th entry, NOTE and NOTE_WRITTEN
+# with the number i behind them.
+NOTE, NOTE_WRITTEN = 'note', 'note_written'
+
+
+class Notes(struct.PyTreeNode):
+  """Texts of a memory that attempts read; members of a group read the same."""
+
+  tokens: Array  # [B, H] i32  before the first observation
+  length: Array  # [B] i32  0: nothing is read
+  entry: Array  # [B, k] i32  of the memory; -1: none
+  written: Array  # [B, k] i32  step at which that entry was written
+
+
 class Attempts(struct.PyTreeNode):
   """Trajectories to be sampled; members of a group share task and arm."""
 
@@ -358,6 +383,8 @@ class Attempts(struct.PyTreeNode):
   prefix: Prefix | None = None  # turns that are given; None: all is sampled
   hinted: Array | None = None  # [B] bool  sampled behind a hint; None: nobody
   earlier: Earlier | None = None  # for a collector; None: all are new
+  notes: Notes | None = None  # what is read; None: nothing
+  texts: PyTree = None  # the bank that a service writes to; None: none does
 
 
 class Seen(struct.PyTreeNode):

@@ -36,6 +36,7 @@ import agentrl.learner.minibatch
 import agentrl.loss
 import agentrl.memory
 import agentrl.prefix
+import agentrl.recall
 import agentrl.reward
 import agentrl.rollout.registered
 import agentrl.signal
@@ -132,7 +133,7 @@ def get_config(
     c.task = args['tasks']
     needs = registry.get('task', c.task).needs
     c.memory = tuple(x.partition(':')[2] for x in needs if 'memory:' in x)
-  names = [*envs.needs(c), *envs.judge_services(c)]
+  names = [*envs.needs(c), *envs.component_services(c)]
   for name in dict.fromkeys(names + ['judge'] * bool(args['judge'])):
     service(c, name)
   envs.fit(c)
@@ -341,7 +342,7 @@ def fill(c: ConfigDict) -> ConfigDict:
 
 # Fields that name components, which `wiring` reads before fields are checked.
 _SLOTS = (
-  *('task', 'prefix', 'collect', 'judge', 'reward', 'curate'),
+  *('task', 'recall', 'prefix', 'collect', 'judge', 'reward', 'curate'),
   *('signal', 'advantage', 'post', 'loss', 'memory', 'minibatch'),
 )
 
@@ -392,6 +393,7 @@ def wiring(c: ConfigDict | config.Config) -> registry.MethodSpec:
     _check_slots(c)
   return registry.MethodSpec(
     task=c.task,
+    recall=c.recall,
     prefix=c.prefix,
     rollout=c.rollout.kind,
     collect=c.collect,
@@ -416,6 +418,7 @@ def wiring(c: ConfigDict | config.Config) -> registry.MethodSpec:
       *(f'role:{name}' for name in c.role),
       *(('output:value',) if c.role['policy'].heads else ()),
       *(f'term:{name}' for name in envs.terms(c)),
+      *((env_base.DESCRIBED,) if envs.described(c) else ()),
       *(f'service:{name}' for name in c.service),
       *(f'span:{name}' for name in envs.spans(c)),
       *(f'reading:{name}' for name in c.reading),

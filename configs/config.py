@@ -91,6 +91,9 @@ class Config:
   task: Annotated[
     str, Name('a task component'), 'which tasks are attempted'
   ] = 'fixed'
+  recall: Annotated[
+    str, Name('a recall component'), 'texts of a memory that attempts read'
+  ] = 'none'
   prefix: Annotated[
     str, Name('a prefix component'), 'given turns that trajectories begin with'
   ] = 'none'

@@ -243,19 +243,27 @@ def of(c: ConfigDict | config.Config) -> base.EnvFamily:
 def family(c: ConfigDict) -> base.EnvFamily:
   """The family of c.env, with a judge if c.service has a spare one."""
   env_family = of(c)
-  taken = {*base.needs(env_family), *judge_services(c)}
+  taken = {*base.needs(env_family), *component_services(c)}
   spare = 'judge' in c.service and 'judge' not in taken
   return judge.WithJudge(env_family) if spare else env_family
 
 
-def judge_services(c: ConfigDict) -> tuple[str, ...]:
-  """The services that the judges of c.judge ask."""
-  hp = config.to_dict(c.hp).get('judge', {})
-  services = []
-  for name in c.judge:
-    piece = registry.get('judge', name, 'c.judge')
-    values = registry.settings(piece, hp.get(name, {}), 'c.judge')
-    services += [values['service']] if 'service' in values else []
+def described(c: ConfigDict) -> bool:
+  """Whether an agent's first sight of a task is known before it is played."""
+  if in_jit(c.env.name):
+    return True
+  return isinstance(of(c), base.DescribesTasks)
+
+
+def component_services(c: ConfigDict) -> tuple[str, ...]:
+  """The services that judges and memories of the config ask."""
+  hp, services = config.to_dict(c.hp), []
+  for slot, named in (('judge', c.judge), ('memory', c.memory)):
+    for name in named:
+      piece = registry.get(slot, name, f'c.{slot}')
+      given = hp.get(slot, {}).get(name, {})
+      values = registry.settings(piece, given, f'c.{slot}')
+      services += [values['service']] if values.get('service') else []
   return tuple(dict.fromkeys(services))
 
 

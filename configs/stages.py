@@ -40,6 +40,7 @@ FIXED = {
 # What a sampler is made of; the rest of a config is about learning.
 _SAMPLED = (
   'env',
+  'recall',
   'rollout',
   'compaction',
   'host',
@@ -49,7 +50,7 @@ _SAMPLED = (
   'reward',
   'collect',
 )
-_SAMPLED_HP = ('rollout', 'collect', 'judge', 'reward')
+_SAMPLED_HP = ('recall', 'rollout', 'collect', 'judge', 'reward')
 _BY_NAME = ('coef', 'loss_aggregation', 'select')  # of streams and loss terms
 
 
@@ -157,7 +158,7 @@ def _move(c: ConfigDict, name: str) -> None:
   c.env = envs.settings(name)
   c.rollout.kind = 'jit' if envs.in_jit(name) else 'host'
   c.host, c.service = ConfigDict(), ConfigDict()
-  for service in (*envs.needs(c), *envs.judge_services(c)):
+  for service in (*envs.needs(c), *envs.component_services(c)):
     base.service(c, service)
   envs.fit(c)
 

@@ -17,7 +17,7 @@ FLOORS = (
   'types registry segment mesh schedule domain runtime ops',
   'nn text stats optimizer',
   'advantage loss reward',
-  'model env tool service judge dataset task prefix curate memory log',
+  'model env tool service judge dataset task recall prefix curate memory log',
   'signal rollout',
   'collect learner evaluate gateway',
   'loop hooks',

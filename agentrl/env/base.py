@@ -6,7 +6,7 @@ environment processes, so it must be picklable and import heavy packages
 lazily. An environment must be a function of its task, its seed and the messages
 it got: only then are runs reproducible and branches correct.
 
-Eleven protocols list what your class may implement; they are structural, so
+Twelve protocols list what your class may implement; they are structural, so
 nothing is inherited. The first two are required.
 
   protocol        members                 what it is for
@@ -17,6 +17,8 @@ nothing is inherited. The first two are required.
                                           or judges (c.service)
   FiniteFamily    sizes                   its tasks come from a file
   ChecksSettings  check                   rejects settings before a run begins
+  DescribesTasks  describe                what an agent sees of a task, for a
+                                          memory that is read by it (c.recall)
   MarksCalls      spans                   marks tool calls in messages, for
                                           methods that weigh parts of a message
   OwnProcess      python maker            environments run in their own Python
@@ -41,6 +43,7 @@ if TYPE_CHECKING:  # it imports numpy, which children lack
 WORKERS = ('thread', 'process')
 # Where episodes may be sent; there each is in the worker of its family.
 CLUSTERS = ('dask', 'ray')
+DESCRIBED = 'env:described'  # what describes its tasks gives to components
 JIT = 'jit'  # of families whose environments are compiled (env/jit/base.py)
 
 # Families that ship, by what c.env.name calls them. Any other is named by
@@ -282,6 +285,14 @@ class MarksCalls(EnvFamily, Protocol):
 
     'call' and 'argument' mark exactly what its environments parse as such.
     """
+
+
+@runtime_checkable
+class DescribesTasks(EnvFamily, Protocol):
+  """Family whose tasks are like each other as their descriptions are."""
+
+  def describe(self, task: Mapping[str, Any]) -> str:
+    """Returns what an agent sees of the task when it begins, no more."""
 
 
 @runtime_checkable

@@ -5,6 +5,7 @@ from agentrl.memory import (
   experience,
   replay,
   task_statistics,
+  texts,
   unfinished,
 )
 
@@ -13,5 +14,6 @@ __all__ = [
   'experience',
   'replay',
   'task_statistics',
+  'texts',
   'unfinished',
 ]

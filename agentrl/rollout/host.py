@@ -18,6 +18,7 @@ from absl import logging
 
 from agentrl.env import base
 from agentrl.env.splits import content_key
+from agentrl.recall import base as recall
 from agentrl.rollout import keys, message_spans, pack
 from agentrl.rollout.compaction import SUMMARY, demonstrated
 from agentrl.rollout.engine.engine import (
@@ -116,6 +117,7 @@ class _Episode:
   heard: tuple[str, str] | None = None  # text and role that await a summary
   branch: bool = False  # the pending turn begins a segment
   head: str = ''  # stands before the first observation of a segment
+  note: str = ''  # of a memory, before the first observation of a context
   call: Any = None  # pending future of its worker
   until: float = 0.0  # deadline of the call
   allowed: float = 0.0  # seconds that the environment has for it
@@ -200,6 +202,8 @@ class _EpisodeLoop:
       episode = _Episode(attempt, self.free.pop(), time.monotonic())
       self.open[attempt] = episode
       episode.room = self.stage.limits.room(int(self.attempts.task[attempt]))
+      how = self.stage.talk.words, self.stage.limits.notes
+      episode.note = recall.text_of(self.attempts.notes, attempt, *how)
       call = episode.worker.reset(self.task(episode), int(self.seeds[attempt]))
       self.await_reply(episode, call, self.stage.limits.start)
 
@@ -383,13 +387,14 @@ class _EpisodeLoop:
     key = self.keys[episode.attempt, len(episode.turns) - 1]
     first = episode.seen[0] if rule.keep_task else rule.request
     ids = rule.shown(ids, key, talk.words.eot)
-    episode.talk = talk.add_reply(self.opened(first), ids)
+    episode.talk = talk.add_reply(self.opened(episode, first), ids)
     episode.branch = True
     self.request_message(episode, text, role)
 
-  def opened(self, text: str) -> Conversation:
+  def opened(self, episode: _Episode, text: str) -> Conversation:
     system = self.stage.system
     begin = [Message('system', system)] if system else []
+    text = episode.note + text
     return self.stage.talk.start([*begin, Message('user', text)])
 
   def read(self, attempt: int, ids: tuple[int, ...]) -> tuple[int, ...]:
@@ -405,12 +410,14 @@ class _EpisodeLoop:
     """Appends an observation, truncated to its limit; -> also its text."""
     limits, size = self.stage.limits, len(text)
     rebuilt = limits.history == 'turn'
+    noted = len(self.stage.talk.words.encode(episode.note))
 
     def with_(size: int) -> tuple[Conversation, str, int]:
       part = text if size == len(text) else text[:size] + CUT
       if rebuilt or episode.talk is None:
         first = episode.head + part
-        prompt, before = self.rebuild(episode, first, role), limits.opening
+        prompt = self.rebuild(episode, first, role)
+        before = limits.opening - limits.notes + noted
         before += limits.past if episode.talk else 0
         before += limits.observation if episode.head else 0
       else:
@@ -434,7 +441,7 @@ class _EpisodeLoop:
     talk = self.stage.talk
     count = min(self.stage.limits.window - 1, len(episode.turns))
     texts = [*episode.seen[len(episode.seen) - count :], text]
-    made = self.opened(texts[0])
+    made = self.opened(episode, texts[0])
     turns = episode.turns[len(episode.turns) - count :]
     for turn, more in zip(turns, texts[1:], strict=True):
       made = talk.add_reply(made, turn.spoken.ids)

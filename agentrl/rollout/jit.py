@@ -41,6 +41,8 @@ class RolloutSizes:
   context, in which a turn costs only its new tokens.
   anchor: the share of an observation's places that its state id looks at; 1:
   turns of one state saw the same, less: they saw much the same.
+  notes: tokens of a memory that stand before an observation, at most; of a full
+  history before the first.
   """
 
   slots: int
@@ -50,6 +52,7 @@ class RolloutSizes:
   window: int = 1
   context: int = 0  # tokens of a full history; 0: whatever K turns need
   anchor: float = 1.0
+  notes: int = 0
 
   def __post_init__(self):
     if self.history not in ('turn', 'full'):
@@ -104,17 +107,18 @@ def turn_tokens(world: TokenizedEnv, plan: RolloutSizes) -> int:
 
 def context_tokens(world: TokenizedEnv, plan: RolloutSizes) -> int:
   """C: the most tokens that are new to the model in a turn."""
+  new = world.obs_tokens + plan.notes
   if plan.history == 'full':
-    return max(world.first_tokens, world.between_tokens) + world.obs_tokens
+    return max(world.first_tokens, world.between_tokens) + new
   extra = (plan.window - 1) * turn_tokens(world, plan)
-  return world.first_tokens + world.obs_tokens + extra
+  return world.first_tokens + new + extra
 
 
 def row_tokens(world: TokenizedEnv, plan: RolloutSizes) -> int:
   """T: tokens of a row of the plan's own layout."""
   if plan.history == 'turn':
     return context_tokens(world, plan) + plan.message
-  begin = world.first_tokens - world.between_tokens
+  begin = world.first_tokens - world.between_tokens + plan.notes
   return plan.context or begin + plan.turns * turn_tokens(world, plan)
 
 
@@ -265,7 +269,8 @@ def _tick(world, plan, actor, attempts, keys, slots: _Slots, cache):
   at = jnp.minimum(slots.traj, b - 1)
   message_keys, env_keys = keys_lib.turn(keys, at, slots.turn)
   obs, obs_len = jax.vmap(lambda o: _observed(world, o))(slots.obs)
-  context, context_len = _context(world, plan, slots, obs, obs_len)
+  notes = _notes(plan, attempts, at, slots.turn)
+  context, context_len = _context(world, plan, slots, obs, obs_len, notes)
   states = _states(plan, slots, obs, obs_len)
   given, follows = _given(attempts, slots, at, states)
   prompt = _prompt(plan, slots, context, context_len)._replace(
@@ -362,14 +367,26 @@ def _observed(world: TokenizedEnv, obs):
   return observation_tokens.render(world.pieces, obs)
 
 
+def _notes(plan: RolloutSizes, attempts: Attempts, at, turn):
+  """What each slot reads of a memory before it observes: [n, H] and [n]."""
+  n = turn.shape[0]
+  if attempts.notes is None:
+    return jnp.zeros((n, plan.notes), jnp.int32), jnp.zeros(n, jnp.int32)
+  length = attempts.notes.length[at]
+  first = plan.history == 'turn' or turn == 0
+  return attempts.notes.tokens[at], jnp.where(first, length, 0)
+
+
 def _context(
-  world: TokenizedEnv, plan: RolloutSizes, slots: _Slots, obs, obs_len
+  world: TokenizedEnv, plan: RolloutSizes, slots: _Slots, obs, obs_len, notes
 ):
   """The tokens that are new to the model, as they go into the record."""
   parts = [(obs, obs_len)]
   if plan.history == 'turn':
     past = range(plan.window - 1)
     parts = [*((slots.past[:, i], slots.past_len[:, i]) for i in past), *parts]
+  if plan.notes:
+    parts = [notes, *parts]
   if world.frame:  # its tokens before the observation, [n, ·] and [n]
     if plan.history == 'full':
       begin = jax.vmap(jit_template.opening, (None, 0, 0))

@@ -18,7 +18,7 @@ class EpisodeLimits:
   turns: int  # K
   message: int  # M, tokens of a message with its end of turn
   observation: int  # tokens of an observation, with what stands around it
-  opening: int  # tokens before the first observation
+  opening: int  # tokens before the first observation, with those of notes
   context: int  # tokens of a conversation at most
   history: str = 'full'
   window: int = 1
@@ -29,6 +29,7 @@ class EpisodeLimits:
   # compacted conversation; 0: there are none.
   row: int = 0
   compaction: Compaction | None = None  # of history 'compact'
+  notes: int = 0  # tokens of the opening that a memory may fill
 
   @property
   def width(self) -> int:

@@ -15,6 +15,8 @@ from agentrl import segment
 from agentrl.ops import counting
 from agentrl.rollout.actor import ForcedPrefix
 from agentrl.types import (
+  NOTE,
+  NOTE_WRITTEN,
   SAMPLED,
   Array,
   Attempts,
@@ -278,6 +280,10 @@ def batch(r: Record, layout: Layout, attempts: Attempts, version) -> Batch:
     hinted = attempts.hinted & jnp.any(r.valid, axis=1)
     ids |= {'hinted': hinted.astype(jnp.int32)}
     alone &= ~hinted
+  if (notes := attempts.notes) is not None:
+    for i in range(notes.entry.shape[1]):
+      ids[f'{NOTE}{i}'] = notes.entry[:, i]
+      ids[f'{NOTE_WRITTEN}{i}'] = notes.written[:, i]
   whole = r.status != Status.ENV_ERROR
   scored = r.valid if r.scored is None else r.valid & r.scored
   made = Batch(

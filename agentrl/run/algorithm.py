@@ -104,11 +104,15 @@ def reads(c: Config, alg: Algorithm) -> stale.Reads:
   share, spec = alg.context.modules[POLICY].share, alg.spec
   asked = {x.role for x in c.service.values() if x.role}
   frozen = {name for name in asked if c.role[name].kind == 'frozen'}
-  needs = registry.needs(spec, 'task', 'task', spec.task) if spec.task else ()
+  needs: list[str] = []
+  for slot, name in (('task', spec.task), ('recall', spec.recall)):
+    needs += registry.needs(spec, slot, slot, name) if name else ()
   return stale.Reads(
     roles=(POLICY, *sorted(asked - frozen - {POLICY})),
     still=(*([share.role] if share else []), *sorted(frozen)),
     memories=tuple(
-      x.removeprefix('memory:') for x in needs if x.startswith('memory:')
+      x.removeprefix('memory:')
+      for x in dict.fromkeys(needs)
+      if x.startswith('memory:')
     ),
   )

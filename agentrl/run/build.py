@@ -12,6 +12,7 @@ from agentrl.configs.config import Config
 from agentrl.configs.stages import StagePlan
 from agentrl.learner import update
 from agentrl.model import peft, pieces
+from agentrl.recall import described
 from agentrl.rollout import host as host_rollout
 from agentrl.rollout import registered
 from agentrl.run import algorithm, pretrained
@@ -158,4 +159,5 @@ def assemble(
     talk=chat_format.framed(chat) if chat else chat_format.bare(words),
     hints=hints,
     nulled=nulled,
+    sketches=described.described(alg.spec, world, len(train), words),
   )

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+import numpy as np
+
 from agentrl.configs.config import Config
 from agentrl.dataset import host_tasks, jit_tasks
 from agentrl.learner import update
@@ -30,6 +32,8 @@ class Experiment(NamedTuple):
   talk: chat_format.ChatFormat  # how conversations become tokens
   hints: dict[str, hinted.Hint]  # of the readings in c.reading
   nulled: counterfactual.NullObservation | None  # of the reading 'nulled'
+  # [n, D] f32  of what is first seen of each task; D = 0 where nothing looks
+  sketches: np.ndarray
 
   @property
   def on_host(self) -> bool:

@@ -1,7 +1,6 @@
 """Runner: runs one config, or several seeds of it as one program."""
 
 import contextlib
-import functools
 import os
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
@@ -29,13 +28,14 @@ from agentrl.run import (
 from agentrl.run import workdir as workdir_lib
 from agentrl.run.check import (
   fields,
+  recall_checks,
   stage_checks,
   staleness_checks,
   validate,
 )
 from agentrl.run.experiment import Experiment
 from agentrl.run.outputs import RunOutputs
-from agentrl.run.play import jit_env, sampler
+from agentrl.run.play import jit_env, recalled, sampler
 from agentrl.run.play.base import Beside, EnvSampler
 from agentrl.run.stage import seed_stages
 from agentrl.run.stage import stages as stages_lib
@@ -243,6 +243,7 @@ def checked(
   plans = stage_list.plans(c, stages)
   if len(configs) > 1:
     staleness_checks.together([x.config for x in plans])
+    recall_checks.together([x.config for x in plans])
   if stages and c.stage:
     raise ValueError(
       f'this config has stages of its own, c.stages={tuple(c.stages)};'
@@ -328,8 +329,13 @@ def evaluate_run(
     step, state = weights.load(whole, s.shape, workdir)
     playing.update_service_params(state.params)
     params = algorithm.full_params(s.algorithm.context, state.params)
+
+    def play(attempts, key):
+      given = recalled.recalled(s, state.memory, attempts, recalled.EVALUATION)
+      return playing.play(params, given, key)
+
     numbers, last = evaluate.evaluate(
-      functools.partial(playing.play, params),
+      play,
       np.arange(first, len(s.train) + len(s.test)),
       episodes=episodes,
       batch=c.rollout.batch,

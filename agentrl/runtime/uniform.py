@@ -17,6 +17,7 @@ class UniformStream(enum.IntEnum):
   LENGTHS = 1  # of prefixes
   PLACES = 2  # which trajectory a prefix is of
   ERRORS = 3  # of an expert
+  NOTES = 4  # what groups read of a memory
 
 
 def draw(

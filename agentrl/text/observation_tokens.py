@@ -99,7 +99,7 @@ def render(table: PieceTable, obs: Array) -> tuple[Array, Array]:
   index = jnp.maximum(obs, 0)  # -1 would wrap to the last piece
   length = jnp.where(obs < 0, 0, table.length[index])  # [O]
   keep = jnp.arange(width)[None, :] < length[:, None]  # [O, w]
-  return _compact(
+  return compact(
     jnp.concatenate(
       [table.prefix, table.tokens[index].reshape(-1), table.suffix]
     ),
@@ -126,7 +126,7 @@ def concat(
   """
   for tokens, length in parts:
     chex.assert_rank([tokens, length], [1, 0])
-  return _compact(
+  return compact(
     jnp.concatenate([tokens for tokens, _ in parts]),
     jnp.concatenate(
       [jnp.arange(tokens.shape[0]) < length for tokens, length in parts]
@@ -135,7 +135,7 @@ def concat(
   )
 
 
-def _compact(tokens: Array, keep: Array, pad: int) -> tuple[Array, Array]:
+def compact(tokens: Array, keep: Array, pad: int) -> tuple[Array, Array]:
   """Moves the kept tokens to the front, in order: ([L], number kept)."""
   size = tokens.shape[0]
   rank = jnp.cumsum(keep, dtype=jnp.int32)

@@ -35,6 +35,9 @@ class Tokenizer(Protocol):
   def pieces(self, ids: Sequence[int]) -> list[str]:
     """One printable string for each id, for display only."""
 
+  def specials(self) -> dict[str, int]:
+    """Literal -> id of the tokens that no text becomes by itself."""
+
 
 # Ids are positions in this order, so append only: a saved model holds them.
 SPECIALS = (
@@ -104,6 +107,10 @@ class Embedded:
 
   def pieces(self, ids: Sequence[int]) -> list[str]:
     return [self._piece(i) for i in _checked(self, ids)]
+
+  def specials(self) -> dict[str, int]:
+    """As of the protocol."""
+    return {x: i for x, i in _IDS.items() if i < _FIRST_BYTE}
 
   def _piece(self, i: int) -> str:
     if _FIRST_BYTE <= i < _FIRST_WORD:

@@ -35,6 +35,7 @@ NUMBERS = DOCS / 'credit.json'
 # Slots that a method rarely changes: shown where they are not these.
 USUAL = {
   'task': 'fixed',
+  'recall': 'none',
   'prefix': 'none',
   'rollout': 'jit',
   'collect': 'once',
@@ -148,6 +149,7 @@ def _slots(c, w: registry.MethodSpec):
 
   rare = {
     'task': w.task,
+    'recall': w.recall,
     'prefix': w.prefix,
     'rollout': w.rollout,
     'collect': w.collect,

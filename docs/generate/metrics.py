@@ -21,8 +21,8 @@ SECTIONS = (
   ),
   (
     'Memories',
-    ('compensation',),
-    'Of the queue of the memory `compensation`.',
+    ('compensation', 'texts'),
+    'Of the queue of the memory `compensation`, and of the bank of `texts`.',
   ),
   (
     'Advantages',

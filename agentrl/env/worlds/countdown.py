@@ -120,6 +120,9 @@ class Countdown:
     """Tries the shortest solution, then answers with it; see `EnvFamily`."""
     return task_sampling.drawn(self._draw, self._solve, split, count, seed)
 
+  def describe(self, task: Mapping[str, Any]) -> str:
+    return self.env().reset(task, 0)
+
   def spans(self, message: str) -> list[Interval]:
     calls = format_of(self.format).locate(message, [Calculator()])
     return spans.mark(message, calls)

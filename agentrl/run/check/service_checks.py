@@ -35,7 +35,7 @@ def services(c: Config, needs: tuple[str, ...], place: str) -> None:
       " are in this process; set host.worker to 'thread' if they can run there"
     )
   for name in c.service:
-    if name not in (*needs, *envs.judge_services(c)):
+    if name not in (*needs, *envs.component_services(c)):
       raise ValueError(
         f'service.{name} is never called; env.name={c.env.name!r} calls'
         f' {needs}, c.judge={tuple(c.judge)} others; leave it out'

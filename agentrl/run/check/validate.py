@@ -21,6 +21,7 @@ from agentrl.run.check import (
   fields,
   model_checks,
   reading_checks,
+  recall_checks,
   reward_checks,
   role_checks,
   stage_checks,
@@ -29,7 +30,15 @@ from agentrl.run.check import (
 from agentrl.schedule import SHAPES
 
 # Slots whose components run while trajectories are collected.
-_COLLECTED = ('task', 'prefix', 'rollout', 'collect', 'judge', 'reward')
+_COLLECTED = (
+  'task',
+  'recall',
+  'prefix',
+  'rollout',
+  'collect',
+  'judge',
+  'reward',
+)
 
 
 def config(given: Any, devices: int | None = None) -> Config:
@@ -82,7 +91,7 @@ def config(given: Any, devices: int | None = None) -> Config:
       f' observation, but with rollout.window={r.window} a context holds'
       " several; set rollout.window to 1, or rollout.history to 'full'"
     )
-  spare = [x for x in c.service if x not in envs.judge_services(c)]
+  spare = [x for x in c.service if x not in envs.component_services(c)]
   if spare and not on_host:
     raise ValueError(
       f'service.{spare[0]} answers host environments, and'
@@ -102,6 +111,7 @@ def config(given: Any, devices: int | None = None) -> Config:
   for fits_alone in (*alone, reading_checks.hints, stage_checks.mix):
     fits_alone(c)
   compaction_checks.check(c, spec)
+  recall_checks.check(c, spec)
   reading_checks.teachers(spec)
   reading_checks.sampled(c, spec)
   if c.stage:

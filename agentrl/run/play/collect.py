@@ -10,6 +10,7 @@ import numpy as np
 from agentrl import registry
 from agentrl.learner import algorithm, update
 from agentrl.prefix import lengths
+from agentrl.recall import base as recall_base
 from agentrl.reward import trajectory
 from agentrl.rollout import actor, counterfactual, hierarchical, registered
 from agentrl.rollout import jit as jit_rollout
@@ -206,6 +207,8 @@ def init_memory(s: Experiment, state):
     return state
   n = num_attempts(s.algorithm.spec, s.config.rollout.batch)
   attempts = attempts_at(np.zeros(n, np.int32), 1)
+  if recall := recall_base.of(s.algorithm.spec):
+    attempts = attempts.replace(notes=recall_base.nothing(recall, n))
   if lengths.gives_turns(s.algorithm.spec.prefix):
     size = n, s.plan.turns, s.plan.message
     messages = Messages(np.zeros(size, np.int32), np.zeros(size[:2], np.int32))

@@ -7,10 +7,12 @@ from typing import NamedTuple
 import jax
 
 from agentrl import registry
+from agentrl.configs import base as base_config
 from agentrl.configs import envs
 from agentrl.configs.config import Config, to_dict
 from agentrl.dataset import host_tasks
 from agentrl.env import base
+from agentrl.recall import base as recall_base
 from agentrl.rollout.compaction import Compaction
 from agentrl.rollout.engine import engine
 from agentrl.rollout.hinted import Hint
@@ -135,7 +137,9 @@ def limits(
   begin = [Message('system', system)] if system else []
   cut = [Message('user', CUT)]
   least = len(talk.start(cut).ids)
-  opening = len(talk.start([*begin, *cut]).ids) - least
+  recall = recall_base.of(base_config.wiring(c))
+  notes = recall.tokens if recall else 0
+  opening = len(talk.start([*begin, *cut]).ids) - least + notes
   if h.max_observation_tokens < least:
     raise ValueError(
       f'host.max_observation_tokens={h.max_observation_tokens} tokens cannot'
@@ -162,6 +166,7 @@ def limits(
     patience=h.episode_timeout,
     row=compaction.row if compaction else 0,
     compaction=compaction,
+    notes=notes,
   )
 
 

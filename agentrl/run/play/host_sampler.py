@@ -13,7 +13,9 @@ from agentrl import loop
 from agentrl.curate import select
 from agentrl.env import base
 from agentrl.hooks import NothingPlayedError
+from agentrl.judge import verdicts
 from agentrl.judge.panel import Judgement
+from agentrl.recall import base as recall
 from agentrl.rollout import host as host_rollout
 from agentrl.rollout import pack, purify, registered
 from agentrl.rollout import record as record_lib
@@ -25,7 +27,13 @@ from agentrl.rollout.workers.pool import env_workers
 from agentrl.run import placement
 from agentrl.run.experiment import Experiment
 from agentrl.run.play import collect as collect_lib
-from agentrl.run.play import host_env, judges, played, remote_engine
+from agentrl.run.play import (
+  host_env,
+  judges,
+  played,
+  remote_engine,
+  writing,
+)
 from agentrl.run.play.base import Newest, Script
 from agentrl.run.play.judges import Judges
 from agentrl.run.play.services import Services
@@ -37,6 +45,7 @@ from agentrl.types import (
   Metrics,
   PyTree,
   Status,
+  Written,
 )
 
 
@@ -208,7 +217,8 @@ class HostSampler:
       )
       record = self._judges.filled(self._record(ended), verdicts)
       clean = self._purified(record, key)
-      batch = self._batch(clean, attempts, version)
+      batch = self._batch(clean, attempts.replace(texts=None), version)
+      batch = batch.replace(written=self._written(attempts, ended))
       # What was sampled, with the failures that made way.
       return batch.replace(sampled=record_lib.sampled(record, attempts))
 
@@ -348,6 +358,26 @@ class HostSampler:
     noise = jax.random.uniform(jax.random.fold_in(key, b), (b,))
     chosen = np.asarray(noise) < rule.chance
     return purify.purified(record, rule, chosen, self._s.tokenizer.decode)
+
+  def _written(
+    self, attempts: Attempts, ended: Sequence[pack.Episode]
+  ) -> Written | None:
+    """Returns what a service writes about the attempts; None: none does."""
+    settings, words = recall.writer(self._s.algorithm.spec), self._s.tokenizer
+    if not settings or attempts.texts is None:
+      return None
+    service, world = self._services.named(settings['service']), self._world
+
+    def conversation(b: int) -> str:
+      task = world.tasks[int(attempts.task[b])]
+      item = judges.of_episode(task, ended[b], world.columns, words)
+      return verdicts.conversation(item)
+
+    written, refused = writing.write(
+      service, settings, words, attempts, ended, conversation
+    )
+    self._counts['refused'] += refused
+    return placement.replicated(written)
 
   def _batch(self, record: Record, attempts: Attempts, version) -> Batch:
     record, attempts = placement.replicated((record, attempts))

@@ -21,6 +21,7 @@ from agentrl.env.jit import (
   sokoban,
   sokoban_levels,
 )
+from agentrl.recall import base as recall_base
 from agentrl.rollout import hierarchical, registered
 from agentrl.rollout import jit as jit_rollout
 from agentrl.rollout.record import Capacity
@@ -70,6 +71,7 @@ def sized(
     tasks=None,
     env=env,
   )
+  recall = recall_base.of(base.wiring(c))
   plan = jit_rollout.RolloutSizes(
     slots=r.slots,
     turns=r.max_turns,
@@ -78,6 +80,7 @@ def sized(
     window=r.window,
     context=r.context,
     anchor=r.state_hash_fraction,
+    notes=recall.tokens if recall else 0,
   )
   system = r.system
   if chat and c.env.name not in envs.JITTED:
@@ -160,6 +163,11 @@ def for_evaluation(c: Any, levels: str | None, limit: int | None) -> Config:
   if limit:
     changes['rollout.max_turns'] = limit
   if levels:
+    if recall_base.of(base.wiring(c)):
+      raise ValueError(
+        f'--levels must be left out for a run that reads a memory of texts'
+        f' (recall={c.recall!r}), which knows its own tasks alone, got {levels}'
+      )
     if c.env.name != 'sokoban':
       raise ValueError(
         f'--levels={levels} is for runs of Sokoban; this one plays {c.env.name}'

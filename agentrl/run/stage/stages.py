@@ -23,6 +23,7 @@ from agentrl.run.experiment import Experiment
 from agentrl.run.play import collect as collect_lib
 from agentrl.run.play import host_env
 from agentrl.run.play.base import ALONE, Beside, EnvSampler, Newest
+from agentrl.run.play.recalled import EVALUATION, recalled
 from agentrl.run.seed_axis import SeedAxis
 from agentrl.run.stage import prefixes, sft_stages, stage_state
 from agentrl.run.stage.base import Stage
@@ -66,7 +67,9 @@ def rl_stage(
     return stale.restart(stage_state.begin_rl(s, state, start, carried))
 
   def task(state: TrainState, step: int) -> Attempts:
-    attempts = choose_tasks(s, stale.oldest(state), step - start)
+    old = stale.oldest(state)
+    attempts = choose_tasks(s, old, step - start)
+    attempts = recalled(s, old.memory, attempts, step - start)
     for source in given:
       attempts = source.prefixed(attempts, step - start)
     return attempts
@@ -270,6 +273,7 @@ def eval_hook(
     def play(attempts, i):
       stopping()
       key = fold(state.key, axis.same(np.int32(i)))
+      attempts = recalled(s, state.memory, attempts, EVALUATION)
       return playing.play(policy, attempts, key)
 
     ends, record, attempts = evaluate.play_rounds(

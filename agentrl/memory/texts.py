@@ -1,0 +1,320 @@
+"""A bank of texts: written after an update, read before later attempts.
+
+An entry has come from a training task, and knows what came of it: how often it
+was read, and how often what read it was solved. What stands in the bank is read
+by components of the slot 'recall', and by nothing else. It is a bounded array
+of tokens in the TrainState, so that checkpoints hold it and a run that was
+killed goes on bit for bit.
+"""
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from agentrl import domain, mesh, registry, segment
+from agentrl.memory import trajectory_ring
+from agentrl.memory.base import Memory
+from agentrl.text import observation_tokens
+from agentrl.types import (
+  NOTE,
+  NOTE_WRITTEN,
+  Array,
+  Batch,
+  Credit,
+  Metrics,
+  Rows,
+  Status,
+  Written,
+)
+
+ASK = (
+  'Compare the attempts at one task. Write down what would help next time, in a'
+  ' sentence each.'
+)
+WRITES = 'note'  # term of turns whose message is a note
+
+
+class TextBank(struct.PyTreeNode):
+  """C entries of at most W tokens. A length of 0: there is none."""
+
+  tokens: Array  # [C, W] i32
+  length: Array  # [C] i32
+  task: Array  # [C] i32  training task it came from
+  written: Array  # [C] i32  step that wrote it; -1: never
+  read: Array  # [C] f32  trajectories that read it
+  decisive: Array  # [C] f32  those of them that were solved
+
+
+def empty(capacity: int, width: int) -> TextBank:
+  """Makes a bank without entries."""
+  return TextBank(  # a buffer each: a state is donated
+    tokens=jnp.zeros((capacity, width), jnp.int32),
+    length=jnp.zeros(capacity, jnp.int32),
+    task=jnp.full(capacity, -1, jnp.int32),
+    written=jnp.full(capacity, -1, jnp.int32),
+    read=jnp.zeros(capacity),
+    decisive=jnp.zeros(capacity),
+  )
+
+
+def score(bank: TextBank):
+  """Scores every entry by what came of it: [C] in (0, 1), .5 if unread.
+
+    s = (decisive + 1) / (read + 2)
+
+  The mean of a uniform prior after that evidence; EvolveR's score of its
+  principles (2510.16079).
+  """
+  return (bank.decisive + 1) / (bank.read + 2)
+
+
+def credited(bank: TextBank, batch: Batch) -> TextBank:
+  """Counts what was read, and what of it was solved.
+
+  Fresh trajectories that were played, whether they are trained on or not, and
+  only for the entry that they read: one that was written anew since has nothing
+  to do with them.
+  """
+  read, decisive = bank.read, bank.decisive
+  counts, solved = played(batch), batch.outcome > 0.5
+  for i in range(notes_read(batch)):
+    slot = batch.ids[f'{NOTE}{i}']
+    at = jnp.maximum(slot, 0)
+    same = bank.written[at] == batch.ids[f'{NOTE_WRITTEN}{i}']
+    ok = (counts & (slot >= 0) & same).astype(read.dtype)
+    read = read.at[at].add(ok)
+    decisive = decisive.at[at].add(ok * solved)
+  return bank.replace(read=read, decisive=decisive)
+
+
+def played(batch: Batch) -> Array:
+  """Marks fresh trajectories whose environment did not break: [B] bool."""
+  fresh = batch.ids['source'] == 0
+  whole = batch.status != Status.ENV_ERROR
+  return fresh & whole & jnp.any(batch.turns.valid, axis=1)
+
+
+def notes_read(batch: Batch) -> int:
+  """Returns k, the most notes that a trajectory of the batch reads."""
+  i = 0
+  while f'{NOTE}{i}' in batch.ids:
+    i += 1
+  return i
+
+
+def retired(bank: TextBank, floor: float, reads: int) -> TextBank:
+  """Drops entries whose score is below `floor` after at least `reads` reads."""
+  poor = (bank.read >= reads) & (score(bank) < floor)
+  return bank.replace(length=jnp.where(poor, 0, bank.length))
+
+
+def applied(bank: TextBank, new: Written, step) -> TextBank:
+  """Applies operations: first updates and deletions, then additions.
+
+    entry >= 0, length > 0   UPDATE: another text for the entry, its counts stay
+    entry >= 0, length = 0   DELETE
+    entry <  0, length > 0   ADD, unless an entry has the same text
+    entry <  0, length = 0   NOOP
+
+  An operation on an entry that was written anew since it was seen does nothing.
+  Additions take empty places first, then those of the lowest score, of equal
+  ones the oldest, but none that this step has written; what finds no place is
+  left out.
+
+  Args:
+    new: n operations; of several on one entry the last is applied
+  """
+  capacity = bank.length.shape[0]
+  old = new.entry >= 0
+  old &= bank.written[jnp.maximum(new.entry, 0)] == new.seen
+  later = jnp.triu(new.entry[:, None] == new.entry[None], 1) & old[None]
+  again = jnp.any(later, axis=1)
+  at = jnp.where(old & ~again, new.entry, capacity)
+  bank = bank.replace(
+    tokens=bank.tokens.at[at].set(new.tokens, mode='drop'),
+    length=bank.length.at[at].set(new.length, mode='drop'),
+    written=bank.written.at[at].set(step, mode='drop'),
+  )
+  there = jax.vmap(observation_tokens.content_hash)(bank.tokens, bank.length)
+  here = jax.vmap(observation_tokens.content_hash)(new.tokens, new.length)
+  add = (new.entry < 0) & (new.length > 0)
+  known = (here[:, None] == there[None]) & (bank.length > 0)[None]
+  earlier = jnp.tril(here[:, None] == here[None], -1) & add[None]
+  add &= ~jnp.any(known, axis=1) & ~jnp.any(earlier, axis=1)
+  live = bank.length > 0
+  now = live & (bank.written == step)
+  order = jnp.lexsort((bank.written, score(bank), live, now))
+  rank = jnp.cumsum(add) - 1
+  free = add & (rank < jnp.minimum(jnp.sum(~now), capacity))
+  slot = jnp.where(free, order[jnp.clip(rank, 0, capacity - 1)], capacity)
+
+  def put(x, y):
+    return x.at[slot].set(y, mode='drop')
+
+  return TextBank(
+    tokens=put(bank.tokens, new.tokens),
+    length=put(bank.length, new.length),
+    task=put(bank.task, new.task),
+    written=put(bank.written, step),
+    read=put(bank.read, 0.0),
+    decisive=put(bank.decisive, 0.0),
+  )
+
+
+# What is written: (batch, W) -> operations.
+
+
+def solutions(batch: Batch, width: int) -> Written:
+  """Adds the messages of every group's shortest solved attempt."""
+  group, b = segment.compact_ids(batch.ids['group']), batch.outcome.shape[0]
+  solved = played(batch) & (batch.outcome > 0.5)
+  tokens = jnp.sum(batch.turns.terms['tokens'], axis=1)
+  least = -segment.segment_max(-tokens, group, solved)
+  best, at = solved & (tokens == least), jnp.arange(b, dtype=tokens.dtype)
+  chosen = best & (at == -segment.segment_max(-at, group, best))
+  return added(batch, chosen[:, None] & batch.turns.valid, width)
+
+
+def notes(batch: Batch, width: int) -> Written:
+  """Adds the note of every trajectory: its newest turn of the term `note`."""
+  turns = batch.turns
+  wrote = turns.valid & (turns.terms[WRITES] > 0) & played(batch)[:, None]
+  k = jnp.arange(wrote.shape[1])
+  newest = jnp.max(jnp.where(wrote, k[None], -1), axis=1, keepdims=True)
+  return added(batch, wrote & (k[None] == newest), width)
+
+
+def services(batch: Batch, width: int) -> Written:
+  """Applies what a service wrote while the batch was collected."""
+  del width  # the service was told
+  assert batch.written is not None
+  return batch.written
+
+
+WRITERS: dict[str, Callable[[Batch, int], Written]] = {
+  'solution': solutions,
+  'note': notes,
+  'service': services,
+}
+
+
+def added(batch: Batch, turns: Array, width: int) -> Written:
+  """Adds the first `width` tokens of each trajectory's messages at some turns.
+
+  Args:
+    turns: [B, K] bool; trajectories without any add nothing
+  """
+  rows, b = trajectory_ring.by_trajectory(batch.rows, batch), len(turns)
+
+  def f(rows: Rows, turns: Array) -> tuple[Array, Array]:
+    tokens, turn = rows.tokens.reshape(-1), rows.turn.reshape(-1)
+    keep = segment.in_message(rows).reshape(-1)
+    keep &= (turn >= 0) & turns[jnp.maximum(turn, 0)]
+    text, size = observation_tokens.compact(tokens, keep, 0)
+    text = jnp.pad(text, (0, max(0, width - text.size)))[:width]
+    return text, jnp.minimum(size, width).astype(jnp.int32)
+
+  tokens, length = jax.vmap(f)(rows, turns)
+  nothing = jnp.full(b, -1, jnp.int32)
+  return Written(tokens, length, batch.ids['task'], nothing, nothing)
+
+
+def fits(spec: registry.MethodSpec, config: Any) -> str:
+  """Says what is wrong with who writes; '' if nothing is."""
+  given = dict(spec.values('memory', texts.__name__))
+  values = dict(write='solution', service='') | given
+  write, service = values['write'], values['service']
+  if (write == 'service') != bool(service):
+    return (
+      'hp.memory.texts.service must name a service of c.service with write='
+      f"'service', and be '' without, got {service!r} with write={write!r}"
+    )
+  if service and service not in config.service:
+    return (
+      'hp.memory.texts.service must be one of c.service,'
+      f' {tuple(config.service)}, got {service!r}'
+    )
+  return ''
+
+
+@registry.register('memory', gives=('memory:texts',), check=fits)
+def texts(
+  *,
+  capacity: domain.Count = 256,
+  tokens: domain.Count = 64,
+  write: Annotated[str, domain.OneOf(*WRITERS)] = 'solution',
+  service: Annotated[str, domain.Text('a service')] = '',
+  instruction: Annotated[str, domain.Text('a text', empty=False)] = ASK,
+  contrast: bool = True,
+  operations: domain.Count = 2,
+  shown: domain.Count = 16,
+  floor: domain.Rate = 0.0,
+  reads: domain.Count = 4,
+) -> Memory:
+  """Writes texts into a bank after each update, and drops those that mislead.
+
+    s = (decisive + 1) / (read + 2);   dropped if s < floor and read >= reads
+
+  The three of a step in this order: what was read is counted, entries are
+  dropped, the operations of `write` are applied. A held-out task never writes.
+
+  Args:
+    capacity: C, entries; the one of the lowest score makes room
+    tokens: W of an entry, what is longer is cut
+    write: 'solution', the messages of a group's shortest solved attempt;
+      'note', the messages of turns that the environment calls a note (a term
+      of its turns); 'service', what `service` says about every group
+    service: name in c.service, with write='service'
+    instruction: what it is asked to do, before entries and attempts
+    contrast: it is asked only about groups that have solved and failed
+    operations: about a group, at most
+    shown: entries that it sees, at most: those read, then the best scored
+    floor: score below which an entry is dropped; 0: none is
+    reads: trajectories that have read it by then
+  """
+
+  del service, instruction, contrast, operations, shown  # of run/play/writing
+
+  def put(bank: TextBank, batch: Batch, credit: Credit, step) -> TextBank:
+    def f(bank, batch, step):
+      bank = retired(credited(bank, batch), floor, reads)
+      return applied(bank, WRITERS[write](batch, tokens), step)
+
+    return mesh.auto(f, None)(bank, batch, step)
+
+  def init(batch: Batch, tasks: int) -> TextBank:
+    check(batch, write)
+    return empty(capacity, tokens)
+
+  return Memory(init=init, write=put, measure=measure)
+
+
+def check(batch: Batch, write: str) -> None:
+  """Raises ValueError for batches that a rule cannot write from."""
+  b, n = batch.outcome.shape[0], batch.rows.traj.shape[0]
+  if n % b:
+    raise ValueError(
+      f"c.memory: 'texts' needs the same number of rows per trajectory, got"
+      f" {n} rows for {b}; set rollout.history to 'turn' or 'full'"
+    )
+  if write == 'note' and WRITES not in batch.turns.terms:
+    raise ValueError(
+      "hp.memory.texts.write='note' needs an environment with the column"
+      f' {WRITES!r}, got columns {tuple(sorted(batch.turns.terms))}; choose'
+      " another, or write='solution'"
+    )
+
+
+def measure(bank: TextBank) -> Metrics:
+  """Measures the bank: entries, their score, what was read at all."""
+  live = (bank.length > 0).astype(jnp.float32)
+  count, one = jnp.sum(live), jnp.ones(())
+  return {
+    'texts/entries': (count, one),
+    'texts/score': (jnp.sum(live * score(bank)), count),
+    'texts/read': (jnp.sum(live * (bank.read > 0)), count),
+    'texts/tokens': (jnp.sum(live * bank.length), count),
+  }

@@ -1,0 +1,140 @@
+"""Retrieval: the entries of the most similar tasks, or of the best score."""
+
+from typing import Annotated
+
+import jax.numpy as jnp
+import numpy as np
+
+from agentrl import domain, registry
+from agentrl.memory import texts
+from agentrl.ops import counting
+from agentrl.recall.base import RecallInputs
+from agentrl.runtime import uniform
+from agentrl.types import NOTE, Batch, Metrics
+
+ARMS = ('own', 'shuffled')
+Arm = Annotated[str, domain.OneOf(*ARMS)]
+Heading = Annotated[str, domain.Text('a line')]
+
+
+def measure(batch: Batch) -> Metrics:
+  """Measures who read a note, and how those ended who did and who did not."""
+  live = counting.trajectories(batch).astype(jnp.float32)
+  k = texts.notes_read(batch)
+  read = [batch.ids[f'{NOTE}{i}'] >= 0 for i in range(k)]
+  count = sum(x.astype(jnp.float32) for x in read)
+  some, solved = live * (count > 0), batch.outcome > 0.5
+  return {
+    'noted': (jnp.sum(some), jnp.sum(live)),
+    'notes': (jnp.sum(live * count), jnp.sum(live)),
+    'success_noted': (jnp.sum(some * solved), jnp.sum(some)),
+    'success_unnoted': (
+      jnp.sum((live - some) * solved),
+      jnp.sum(live - some),
+    ),
+  }
+
+
+@registry.register('recall')
+def none(x: RecallInputs) -> np.ndarray:
+  """Reads nothing."""
+  return np.zeros((len(x.task), 0), np.int64)
+
+
+@registry.register(
+  'recall', needs=('memory:texts', 'env:described'), metrics=measure
+)
+def nearest(
+  x: RecallInputs,
+  *,
+  k: domain.Count = 1,
+  tokens: domain.Count = 64,
+  heading: Heading = 'Notes:',
+  least: Annotated[float, domain.Real(-1, 1)] = 0.1,
+  floor: domain.Rate = 0.0,
+  arm: Arm = 'own',
+) -> np.ndarray:
+  """Reads the entries that came from the most similar tasks.
+
+    top k of cos(task, task of the entry) over entries with
+      cos >= least and (decisive + 1) / (read + 2) >= floor
+
+  Of equal ones those of the higher score, then the older place.
+
+  Args:
+    k: entries that an attempt reads, at most
+    tokens: of all that it reads, at most
+    heading: line before them; '': none
+    least: similarity below which an entry is not read
+    floor: score below which an entry is not read
+    arm: 'own', or 'shuffled', a placebo: as many entries as by 'own', of the
+      same bank, each in the place of another, so that they are of other tasks
+  """
+  del tokens, heading  # of what is made of it
+  score = texts.score(x.bank)
+  live = np.asarray((x.bank.length > 0) & (score >= floor))
+  close = x.similarity()
+  close = np.where(live & (close >= least), close, -np.inf)
+  chosen = np.array([_top(row, score, k) for row in close])
+  return exchanged(x, chosen, live) if arm == 'shuffled' else chosen
+
+
+def _top(close: np.ndarray, score: np.ndarray, k: int) -> np.ndarray:
+  """Returns the k largest of [C], of equal ones by score, -1 past them: [k]."""
+  out = np.full(k, -1)
+  kth = max(close.size - k, 0)
+  able = np.flatnonzero((close >= np.partition(close, kth)[kth]) & (close > -2))
+  order = able[np.lexsort((-score[able], -close[able]))][:k]
+  out[: order.size] = order
+  return out
+
+
+@registry.register('recall', needs=('memory:texts',), metrics=measure)
+def drawn(
+  x: RecallInputs,
+  *,
+  k: domain.Count = 1,
+  tokens: domain.Count = 64,
+  heading: Heading = 'Notes:',
+  temperature: domain.Positive = 0.1,
+  arm: Arm = 'own',
+) -> np.ndarray:
+  """Draws entries for each group by their score, without replacement.
+
+    P(entry) ~ exp(score / temperature);   evaluations read the best
+
+  Args:
+    k: entries that an attempt reads, at most
+    tokens: of all that it reads, at most
+    heading: line before them; '': none
+    temperature: of the draw
+    arm: as of `nearest`
+  """
+  del tokens, heading  # of what is made of it
+  score, live = texts.score(x.bank), np.asarray(x.bank.length > 0)
+  shape = len(x.task), len(score)
+  noise = np.zeros(shape)
+  if x.step >= 0:
+    u = uniform.draw(x.seed, x.step, shape, uniform.UniformStream.NOTES)
+    noise = -np.log(-np.log(u))
+  value = np.where(live, score / temperature + noise, -np.inf)
+  order = np.argsort(-value, axis=1, kind='stable')[:, :k]
+  found = np.take_along_axis(value, order, axis=1) > -np.inf
+  chosen = np.full((len(x.task), k), -1)
+  chosen[:, : order.shape[1]] = np.where(found, order, -1)
+  return exchanged(x, chosen, live) if arm == 'shuffled' else chosen
+
+
+def exchanged(
+  x: RecallInputs, chosen: np.ndarray, live: np.ndarray
+) -> np.ndarray:
+  """Exchanges entries for others of the bank: each by one permutation.
+
+  It has no fixed point where the bank has two entries, and none is read twice
+  by a group that read different ones.
+  """
+  at = np.flatnonzero(live)
+  order = at[uniform.permutation(at.size, x.seed)]
+  other = np.full(live.size + 1, -1)
+  other[order] = np.roll(order, 1)
+  return other[chosen]

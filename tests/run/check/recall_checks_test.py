@@ -1,0 +1,63 @@
+"""What cannot read a memory of texts, and what cannot write one, is refused."""
+
+import pytest
+
+from agentrl.configs import base, grpo
+from agentrl.run.check import recall_checks, validate
+from tests import errors
+
+
+def config(arg='tiny,env=countdown', **memory):
+  c = grpo.get_config(arg)
+  c.memory, c.recall = ('texts',), 'nearest'
+  base.hp(c, 'memory', 'texts', **memory)
+  return base.fill(c)
+
+
+def test_it_fits():
+  validate.config(config())
+  validate.config(config('tiny'))
+
+
+@pytest.mark.parametrize(
+  ('change', 'says'),
+  [
+    (dict(memory=()), 'recall nearest memory:texts'),
+    (
+      dict(collect='partial', task='partial', memory=('texts', 'unfinished')),
+      'recall none collect partial',
+    ),
+  ],
+)
+def test_it_is_refused(change, says):
+  c = config()
+  for name, value in change.items():
+    c[name] = value
+  c.staleness.anchor = 'behaviour'
+  with errors.raises(ValueError, says):
+    validate.config(base.fill(c))
+
+
+def test_environments_that_describe_nothing_have_no_nearest():
+  c = config('tiny,env=itinerary')
+  with errors.raises(ValueError, 'env:described'):
+    validate.config(c)
+  c.recall = 'drawn'
+  validate.config(base.fill(c))
+
+
+@pytest.mark.parametrize(
+  'memory',
+  [dict(write='service'), dict(service='x'),
+   dict(write='service', service='x')],
+)  # fmt: skip
+def test_who_writes_is_named(memory):
+  with errors.raises(ValueError, 'hp.memory.texts.service'):
+    validate.config(config(**memory))
+
+
+def test_several_seeds_read_apart():
+  plain = validate.config(grpo.get_config('tiny'))
+  recall_checks.together([plain, plain])
+  with errors.raises(ValueError, 'recall'):
+    recall_checks.together([validate.config(config('tiny'))])
