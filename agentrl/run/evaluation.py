@@ -31,7 +31,13 @@ from agentrl.rollout.chat_generator import (
 from agentrl.rollout.keys import Stream, stream_key
 from agentrl.rollout.record import Record
 from agentrl.rollout.threaded import ThreadedGenerator
-from agentrl.run import build, config_file, describe, trajectory_log
+from agentrl.run import (
+  build,
+  config_file,
+  describe,
+  selection,
+  trajectory_log,
+)
 from agentrl.run import workdir as workdir_lib
 from agentrl.run.experiment import Experiment
 from agentrl.run.play import host_env, jit_env, played
@@ -138,6 +144,7 @@ def evaluate_address(
   concurrency: int,
   seed: int = 0,
   logged: int = 8,
+  attempts: int = 1,
 ) -> str:
   """Plays held-out tasks with a model at an address; -> what to print.
 
@@ -145,6 +152,7 @@ def evaluate_address(
     endpoint: of the model; its `max_tokens` are those of a message
     out: folder of the trajectories, which must not be there yet
     concurrency: episodes under way at a time
+    attempts: at each task, with success by rule of selection among them
   Raises:
     ValueError: the environment is played inside jit or by programs, `out`
       holds something, or no episode could be played.
@@ -157,6 +165,7 @@ def evaluate_address(
       f' environment, one of {", ".join(env_base.FAMILIES)}'
     )
   s = build.experiment(c)
+  chosen = selection.Watch(episodes, len(s.test), attempts)
   conversations = Conversations()
   world = _world(s, conversations)
   client = ChatCompletions(endpoint, None)
@@ -185,10 +194,10 @@ def evaluate_address(
       return world.record(ended)
 
     numbers, last = evaluate.evaluate(
-      play,
-      np.arange(len(s.train), len(s.train) + len(s.test)),
-      episodes=episodes,
-      batch=min(episodes, max(concurrency, c.rollout.batch)),
+      chosen.of(play),
+      chosen.tasks(np.arange(len(s.train), len(s.train) + len(s.test))),
+      episodes=chosen.episodes,
+      batch=min(chosen.episodes, max(concurrency, c.rollout.batch)),
       limit=s.plan.turns,
       temperature=endpoint.temperature,
       key=stream_key(jax.random.key(seed), Stream.EVAL),
@@ -199,7 +208,8 @@ def evaluate_address(
   head = f'{describe.task_name(s)}, {endpoint.model} at {endpoint.address}'
   head += f', temperature {endpoint.temperature:g}'
   used = ', '.join(f'{n} {x}' for x, n in client.taken().items())
-  return f'{report(head, s.plan.turns, numbers, out)}\n{used}'
+  text = f'{report(head, s.plan.turns, numbers, out)}\n{used}'
+  return text + chosen.table()
 
 
 def _world(s: Experiment, conversations: Conversations):

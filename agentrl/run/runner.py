@@ -22,6 +22,7 @@ from agentrl.run import (
   evaluation,
   placement,
   seed_axis,
+  selection,
   training,
   weights,
 )
@@ -308,10 +309,12 @@ def evaluate_run(
   limit: int | None = None,
   seed: int = 0,
   logged: int = 8,
+  attempts: int = 1,
 ) -> str:
   """Plays with a run's newest policy; returns what to print.
 
   Args:
+    attempts: at each task, with success by rule of selection among them
     levels: another Sokoban level file, all of whose levels are played; else
       the run's own held-out tasks
     limit: turns; else as many as in training
@@ -322,6 +325,8 @@ def evaluate_run(
     c = plans[-1].config
   s = build.experiment(jit_env.for_evaluation(c, levels, limit))
   first = 0 if levels else len(s.train)
+  tasks = np.arange(first, len(s.train) + len(s.test))
+  watch = selection.Watch(episodes, len(tasks), attempts)
   with (
     placement.on_mesh(c),
     sampler.open_sampler(s, workdir=workdir) as playing,
@@ -335,9 +340,9 @@ def evaluate_run(
       return playing.play(params, given, key)
 
     numbers, last = evaluate.evaluate(
-      play,
-      np.arange(first, len(s.train) + len(s.test)),
-      episodes=episodes,
+      watch.of(play),
+      watch.tasks(tasks),
+      episodes=watch.episodes,
       batch=c.rollout.batch,
       limit=s.plan.turns,
       temperature=temperature,
@@ -350,4 +355,4 @@ def evaluate_run(
     path = os.path.join(workdir, 'evaluations', f'{step:06d}_{name}')
     evaluation.write(s, path, step, last, logged)
   head = f'{describe.title(s)}, step {step}, temperature {temperature:g}'
-  return evaluation.report(head, s.plan.turns, numbers, path)
+  return evaluation.report(head, s.plan.turns, numbers, path) + watch.table()

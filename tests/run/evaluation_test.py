@@ -89,6 +89,13 @@ def test_a_served_run_is_as_good_as_the_run(tmp_path):
     endpoint = lib.endpoint(f'{gateway.address}/v1', 'm', '', 0.0, again)
     out = str(tmp_path / 'out')
     text = lib.evaluate_address(again, endpoint, out, episodes=8, concurrency=4)
+    several = lib.evaluate_address(
+      again, endpoint, f'{out}_2', episodes=8, attempts=2, concurrency=4
+    )
   success = [re.search(r'success .* episodes', x)[0] for x in (want, text)]
   assert success[0] == success[1]
   assert len(trajectories.Log(out)) == 8
+  how = dict(episodes=8, attempts=2)
+  for text in (runner.evaluate_run(run, **how), several):  # four tasks
+    assert '4 tasks, 2 attempts at each' in text
+    assert '| random | 1 |' in text
