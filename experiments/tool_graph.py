@@ -1,0 +1,34 @@
+"""Measures which memory of tool calls tells a frozen policy the next one.
+
+  python -m experiments.tool_graph                  # seconds
+  python -m experiments.tool_graph --seeds=4
+
+Prints claims and tables and writes tool_graph.json into --out. Tools and the
+policy are scripted, and nothing is trained.
+"""
+
+import json
+import os
+
+from agentrl import cli, domain
+from agentrl.runtime import storage
+
+_SEEDS = cli.flag('seeds', 48, domain.Whole(2), 'Worlds of each kind')
+_OUT = cli.flag(
+  'out', 'runs/tool_graph', domain.Path(empty=False), 'Folder to write to'
+)
+
+
+def main() -> None:
+  from agentrl.lab.papers.tool_graph import study  # imports scipy
+
+  report = study.measure(_SEEDS.value)
+  print(study.table(report))
+  os.makedirs(_OUT.value, exist_ok=True)
+  path = os.path.join(_OUT.value, 'tool_graph.json')
+  storage.write(path, json.dumps(report) + '\n')
+  print(f'written to {_OUT.value}')
+
+
+if __name__ == '__main__':
+  cli.run(main, required=())
