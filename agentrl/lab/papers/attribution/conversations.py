@@ -5,7 +5,7 @@ is x", the goal repeated behind each. The agent answers with the value that was
 last stated of S, and searches on while none was: so what it does is caused by
 one sentence, or by any of several that say the same. Other sentences are of
 other subjects. A sentence and a goal are a token each: with two tokens for a
-sentence the policy had not learned to read them after 3,000 steps.
+sentence the policy had not learned to read them after 2,750 steps.
 
     (what is S?)  (a is x) (b is y) (c is z) (d is w) (what is S?)  ...  action
 """

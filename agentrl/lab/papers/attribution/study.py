@@ -1,11 +1,11 @@
 """Attribution study: who finds the sentence that made an agent act.
 
-Protocol, fixed before its runs; seeds below FIRST_SEED chose sizes. Policies of
-two layers are trained to act in conversations (conversations.py) and then
-frozen. In each of the worlds, conversations are kept in which the last action
-is right, so that its cause is the planted one. A method hits if the sentence
-that it names is a cause, and in the turn if its turn has one. A claim holds if
-the 95% Student intervals over policies lie on its side of each bound.
+Protocol; seeds below FIRST_SEED chose sizes and claims, others were measured.
+Policies of two layers are trained to act in conversations (conversations.py)
+and then frozen. In each of the worlds, conversations are kept in which the last
+action is right, so that its cause is the planted one. A method hits if the
+sentence that it names is a cause, and in the turn if its turn has one. A claim
+holds if the 95% Student intervals over policies lie on its side of each bound.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Instruction study: what a population of instructions finds, and keeps.
 
-Protocol, fixed before its runs; seeds below FIRST_SEED chose the sizes. An
-instruction is LENGTH words of WORDS; an attempt with it succeeds with
+Protocol; seeds below FIRST_SEED chose sizes and claims, others were measured.
+An instruction is LENGTH words of WORDS; an attempt with it succeeds with
 probability BASE plus the weights of its different words. Two words are planted
 and help, two do harm, the first instruction has none of them. A scripted
 service proposes: one word of the best instruction (or of any) is exchanged. In

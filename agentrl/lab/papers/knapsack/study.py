@@ -1,7 +1,7 @@
 """Knapsack study: which components of an agent to buy, one after the other.
 
-Protocol, fixed before its runs; seeds below FIRST_SEED chose the sizes. Two
-kinds of inventories are drawn. `single` has one component per skill, known
+Protocol; seeds below FIRST_SEED chose sizes and claims, others were measured.
+Two kinds of inventories are drawn. `single` has one component per skill, known
 values and a value per cost in BOUNDS: a knapsack, whose bound must hold in any
 order. `rivals` has several per skill, of unknown success, whose descriptions
 tell something of it: there selection is by probes, and no bound is claimed. A

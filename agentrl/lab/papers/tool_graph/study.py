@@ -1,8 +1,8 @@
 """Tool graph study: which memory of calls tells a frozen policy the next one.
 
-Protocol, fixed before its runs; seeds below FIRST_SEED chose the sizes. Of
-TOOLS tools, half lead on to one tool whatever is wanted, the others to one tool
-for each of INTENTS. A conversation has LENGTH calls and an intent, which a
+Protocol; seeds below FIRST_SEED chose sizes and claims, others were measured.
+Of TOOLS tools, half lead on to one tool whatever is wanted, the others to one
+tool for each of INTENTS. A conversation has LENGTH calls and an intent, which a
 state shows with noise; RECORDED conversations are remembered, an expert's with
 any call in place of the right one in 1 of 20. `steady` keeps the intent, in
 `switching` it changes before a call with probability 0.4, in `blurred` states
