@@ -91,6 +91,14 @@ FAMILIES: dict[str, str] = {
   'verifiers': 'agentrl.env.external.verifiers:Verifiers',
 }
 
+# Families inside jit that ship.
+JIT_FAMILIES: dict[str, str] = {
+  'connect_four': 'agentrl.env.jit.games.family:ConnectFour',
+  'kuhn_poker': 'agentrl.env.jit.games.family:KuhnPoker',
+  'leduc_poker': 'agentrl.env.jit.games.family:LeducPoker',
+  'tic_tac_toe': 'agentrl.env.jit.games.family:TicTacToe',
+}
+
 SET = ('name', 'train', 'test', 'seed')  # of c.env: not the family's
 
 
@@ -389,13 +397,14 @@ def find(name: str) -> type:
   Raises:
     ValueError: the name, module or class is unknown, or not an `EnvFamily`.
   """
-  path = FAMILIES.get(name, name)
+  shipped = FAMILIES | JIT_FAMILIES
+  path = shipped.get(name, name)
   if ':' not in path:
     from agentrl.domain import suggest  # imports numpy, which children lack
 
     raise ValueError(
-      f'env.name={name!r} is unknown{suggest(name, FAMILIES)}; choose'
-      f' from {sorted(FAMILIES)}, or name your own family as'
+      f'env.name={name!r} is unknown{suggest(name, shipped)}; choose'
+      f' from {sorted(shipped)}, or name your own family as'
       " 'module:Class'"
     )
   try:

@@ -8,7 +8,7 @@ them into tokens with one table.
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import chex
 import jax
@@ -62,6 +62,59 @@ class JitEnv(Protocol):
     self, before: chex.ArrayTree, action: jax.Array, after: chex.ArrayTree
   ) -> dict[str, jax.Array]:
     """Per-turn columns beside the reward, f32[] each, named as `columns`."""
+
+
+# (state, key) -> action i32[]
+Mover = Callable[[Any, jax.Array], jax.Array]
+
+
+@runtime_checkable
+class SeatedEnv(JitEnv, Protocol):
+  """An environment of S > 1 seats that take turns, one message a turn.
+
+  Its observation is what the seat to move sees, private parts included. Moves
+  earn nothing by `step`: `returns` says at the end what each seat gets.
+  """
+
+  @property
+  def seats(self) -> int:
+    """S."""
+
+  @property
+  def turns(self) -> int:
+    """The most turns of a seat."""
+
+  def seat(self, state: chex.ArrayTree) -> jax.Array:
+    """Returns the seat to move: i32[] in [0, S)."""
+
+  def over(self, state: chex.ArrayTree) -> jax.Array:
+    """Returns whether the match has ended: bool[]."""
+
+  def returns(self, state: chex.ArrayTree) -> jax.Array:
+    """Returns what each seat has got: f32[S], 0 until the match is over."""
+
+  def wins(self, state: chex.ArrayTree) -> jax.Array:
+    """Returns the score of each seat: f32[S], 1 won, 0 not."""
+
+
+@runtime_checkable
+class OneSeat(JitEnv, Protocol):
+  """An environment in which the policy has one seat among others."""
+
+  @property
+  def turns(self) -> int:
+    """The most turns of a seat."""
+
+  def seat_of(self, task: dict[str, chex.Array]) -> jax.Array:
+    """Returns the seat of the policy in a task: i32[]."""
+
+
+@runtime_checkable
+class Demonstrates(JitEnv, Protocol):
+  """An environment that can move by itself, for supervised warm starts."""
+
+  def demonstrate(self, state: chex.ArrayTree, key: jax.Array) -> jax.Array:
+    """Returns an action for whoever is to move: i32[]."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

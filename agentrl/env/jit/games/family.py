@@ -1,0 +1,111 @@
+"""Families of games, as c.env names them."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Annotated, ClassVar
+
+import numpy as np
+
+from agentrl.domain import OneOf
+from agentrl.env import base as env_base
+from agentrl.env import splits
+from agentrl.env.jit import base as jit_base
+from agentrl.env.jit.games import base, kuhn, leduc, lines
+
+SELF, UNIFORM, OPTIMAL = '', 'random', 'optimal'
+_OPPONENT = "who has the other seats; '': the policy itself"
+Opponent = Annotated[str, OneOf(SELF, UNIFORM), _OPPONENT]
+Solved = Annotated[str, OneOf(SELF, UNIFORM, OPTIMAL), _OPPONENT]
+Illegal = Annotated[
+  str,
+  OneOf(base.FORFEIT, base.RANDOM),
+  'what a message that names no legal move does: it gives the match up, or a'
+  ' random legal move takes its place',
+]
+
+
+@dataclasses.dataclass(frozen=True)
+class GameFamily:
+  """Settings of a game. Tasks are numbered matches, of every deal in turn.
+
+  So deals come back in both splits: held-out tasks measure play, not transfer.
+  Where the policy has all seats, attempts at a task are rows of one match, as
+  many as there are seats, side by side.
+  """
+
+  opponent: Opponent = SELF
+  illegal: Illegal = base.FORFEIT
+
+  rules: ClassVar[base.Rules]
+  players: ClassVar[Mapping[str, base.Player]] = {UNIFORM: base.uniform}
+  columns: ClassVar[tuple[str, ...]] = (base.ILLEGAL,)
+  worker: ClassVar[str] = env_base.JIT
+
+  @property
+  def system(self) -> str:
+    return self.rules.system
+
+  def name(self) -> str:
+    """Returns <game>-<hash of all settings>."""
+    digest = splits.content_key(repr(self).encode())[:8]
+    return f'{self.rules.title}-{digest}'
+
+  def tasks(
+    self, split: str, count: int, seed: int
+  ) -> Iterator[jit_base.SolvedTask]:
+    """Yields numbered matches, without a demonstration; see `TaskSource`."""
+    splits.split_rng(split, seed)  # raises for what is wrong
+    seats = 1 if self.opponent == SELF else self.rules.seats
+    for number in range(count):
+      deal = number // seats % self.rules.deals
+      task = {'deal': np.asarray(deal, np.int32)}
+      if self.opponent != SELF:
+        task['seat'] = np.asarray(number % seats, np.int32)
+      key = splits.content_key(f'{split} {number}'.encode())
+      yield jit_base.SolvedTask(task, [], key)
+
+  def env(self) -> base.Match | base.Against:
+    match = base.Match(self.rules, self.illegal)
+    if self.opponent == SELF:
+      return match
+    return base.Against(match, self.players[self.opponent])
+
+
+@dataclasses.dataclass(frozen=True)
+class KuhnPoker(GameFamily):
+  """Kuhn poker."""
+
+  opponent: Solved = SELF
+
+  rules: ClassVar[base.Rules] = kuhn.Kuhn()
+  players: ClassVar[Mapping[str, base.Player]] = {
+    UNIFORM: base.uniform,
+    OPTIMAL: kuhn.optimal,
+  }
+
+
+@dataclasses.dataclass(frozen=True)
+class TicTacToe(GameFamily):
+  """Tic-tac-toe."""
+
+  opponent: Solved = SELF
+
+  rules: ClassVar[base.Rules] = lines.TIC_TAC_TOE
+  players: ClassVar[Mapping[str, base.Player]] = {
+    UNIFORM: base.uniform,
+    OPTIMAL: lines.optimal,
+  }
+
+
+@dataclasses.dataclass(frozen=True)
+class LeducPoker(GameFamily):
+  """Leduc poker."""
+
+  rules: ClassVar[base.Rules] = leduc.Leduc()
+
+
+@dataclasses.dataclass(frozen=True)
+class ConnectFour(GameFamily):
+  """Connect four."""
+
+  rules: ClassVar[base.Rules] = lines.CONNECT_FOUR

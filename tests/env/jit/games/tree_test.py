@@ -1,0 +1,108 @@
+"""Exploitability against enumeration in plain Python, and published values."""
+
+import jax
+import numpy as np
+import pytest
+
+from agentrl.env.jit.games import kuhn, leduc, lines, tree
+from tests import errors
+from tests.env.jit.games import plain
+
+
+@pytest.fixture(scope='module')
+def trees():
+  return {'kuhn': tree.build(kuhn.Kuhn()), 'leduc': tree.build(leduc.Leduc())}
+
+
+def seen_kuhn(deal, moves, seat):
+  return plain.KUHN_DEALS[deal][seat], tuple(moves)
+
+
+def known(name, obs):
+  """What an observation of the tree says, as the plain rules name it."""
+  x = [int(i) for i in obs if i >= 0][:-1]
+  if name == 'kuhn':
+    return x[0], tuple(i - 3 for i in x[1:])
+  shown = [i - 6 for i in x[1:] if i >= 6]
+  moves = tuple(i - 3 for i in x[1:] if i < 6)
+  return x[0], (shown[0] if shown else None), moves
+
+
+@pytest.mark.parametrize('name', ['kuhn', 'leduc'])
+def test_exploitability_is_that_of_enumeration(trees, name):
+  t = trees[name]
+  rules, deals, seen = {
+    'kuhn': (plain.kuhn, plain.KUHN_DEALS, seen_kuhn),
+    'leduc': (plain.leduc, plain.LEDUC_DEALS, plain.leduc_seen),
+  }[name]
+  rng = np.random.default_rng(0)
+  policy = rng.dirichlet(np.ones(t.legal.shape[1]), len(t.legal)) * t.legal
+  policy /= policy.sum(axis=1, keepdims=True)
+  table = {
+    (int(t.seat[i]), *known(name, obs)): policy[i][t.legal[i]]
+    for i, obs in enumerate(t.obs)
+  }
+  assert len(table) == len(policy)
+  both = plain.best_and_played(
+    rules, deals, seen, lambda x, seat, legal: table[(seat, *x)]
+  )
+  best, played = np.array(both).T
+  np.testing.assert_allclose(tree.values(t, policy), played, rtol=1e-12)
+  for seat in (0, 1):
+    got = tree.best_response(t, policy, seat)
+    np.testing.assert_allclose(got, best[seat], rtol=1e-12)
+  want = np.mean(best - played)
+  np.testing.assert_allclose(tree.exploitability(t, policy), want, rtol=1e-12)
+
+
+def test_published_values(trees):
+  """Uniform play, and the equilibrium, at which seat 0 loses 1/18 a match."""
+  k, le = trees['kuhn'], trees['leduc']
+  assert len(k.seat) == 12
+  assert len(le.seat) == 288
+  np.testing.assert_allclose(
+    tree.exploitability(k, tree.uniform(k)), 0.4583333333, atol=1e-9
+  )
+  np.testing.assert_allclose(
+    tree.exploitability(le, tree.uniform(le)), 2.3736111111, atol=1e-9
+  )
+  rules = kuhn.Kuhn()
+  shape = jax.tree.structure(rules.deal(0))
+  states = jax.tree.unflatten(shape, k.game)
+  policy = jax.vmap(lambda s: kuhn.optimal(rules, s))(states)
+  np.testing.assert_allclose(tree.exploitability(k, policy), 0, atol=1e-7)
+  np.testing.assert_allclose(
+    tree.values(k, policy), [-1 / 18, 1 / 18], atol=1e-7
+  )
+
+
+def test_openspiel_says_the_same(trees):
+  pytest.importorskip('pyspiel')
+  import pyspiel
+  from open_spiel.python import policy as spiel_policy
+  from open_spiel.python.algorithms import exploitability
+
+  for name, of in (('kuhn', 'kuhn_poker'), ('leduc', 'leduc_poker')):
+    game, t = pyspiel.load_game(of), trees[name]
+    tabular = spiel_policy.TabularPolicy(game)
+    want = exploitability.exploitability(game, tabular)
+    np.testing.assert_allclose(
+      tree.exploitability(t, tree.uniform(t)), want, atol=1e-9
+    )
+
+
+def test_what_is_no_policy_is_refused(trees):
+  t = trees['leduc']
+  for wrong, names in (
+    (tree.uniform(t) / 2, 'sum 0.5'),
+    (np.ones_like(t.legal) / 3, 'illegal'),
+    (tree.uniform(t)[1:], 'policy'),
+  ):
+    with errors.raises(ValueError, names):
+      tree.exploitability(t, wrong)
+
+
+def test_a_large_game_is_refused(monkeypatch):
+  monkeypatch.setattr(tree, 'LARGEST', 500)
+  with errors.raises(ValueError, 'tic_tac_toe 500'):
+    tree.build(lines.TIC_TAC_TOE)
