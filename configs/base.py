@@ -64,7 +64,7 @@ ARGS = {
   'checkpoint': ('',),
   'lora': ('0',),
   'small': ('', 'yes'),
-  'env': (*envs.JITTED, *env_base.FAMILIES),
+  'env': (*envs.JITTED, *env_base.JIT_FAMILIES, *env_base.FAMILIES),
 }
 
 
@@ -419,6 +419,7 @@ def wiring(c: ConfigDict | config.Config) -> registry.MethodSpec:
       *(('output:value',) if c.role['policy'].heads else ()),
       *(f'term:{name}' for name in envs.terms(c)),
       *((env_base.DESCRIBED,) if envs.described(c) else ()),
+      *(f'column:{name}' for name in envs.columns(c)),
       *(f'service:{name}' for name in c.service),
       *(f'span:{name}' for name in envs.spans(c)),
       *(f'reading:{name}' for name in c.reading),

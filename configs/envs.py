@@ -15,6 +15,7 @@ from agentrl import domain, registry
 from agentrl.configs import config, env_sections
 from agentrl.domain import Field
 from agentrl.env import base, judge
+from agentrl.env.jit import base as jit_base
 from agentrl.rollout.compaction import SUMMARY
 
 JITTED = tuple(env_sections.JITTED)
@@ -39,6 +40,8 @@ OWN: dict[str, dict[str, Any]] = {
     'host': dict(max_observation_tokens=136),
     'env': dict(train=2000),
   },
+  # Numbered matches: every deal comes equally often, in each seat.
+  'connect_four': {'rollout': dict(max_turns=21)},
   'consultation': {
     'rollout': dict(max_message_tokens=20, max_turns=6),
     'host': dict(max_observation_tokens=28),
@@ -105,6 +108,14 @@ OWN: dict[str, dict[str, Any]] = {
     'host': dict(max_observation_tokens=512),
     'env': dict(train=1_000_000, test=1000),  # or as many as the files have
   },
+  'kuhn_poker': {
+    'rollout': dict(max_turns=2),
+    'env': dict(train=600, test=60),
+  },
+  'leduc_poker': {
+    'rollout': dict(max_turns=4),
+    'env': dict(train=1200, test=240),
+  },
   'mcp': {
     'rollout': dict(max_message_tokens=96, max_turns=6),
     'host': dict(max_observation_tokens=512, num_envs=8),
@@ -153,6 +164,7 @@ OWN: dict[str, dict[str, Any]] = {
     'host': dict(max_observation_tokens=24, num_envs=8),
     'env': dict(rules=False, high=106, train=1000),
   },
+  'tic_tac_toe': {'rollout': dict(max_turns=5)},
   'unreliable_tools': {
     'rollout': dict(max_message_tokens=50, max_turns=4),
     'host': dict(max_observation_tokens=40),
@@ -172,7 +184,7 @@ def in_jit(name: str) -> bool:
     ValueError: a 'module:Class' that cannot be imported, or is no family.
   """
   if ':' not in name:
-    return name in JITTED
+    return name in (*JITTED, *base.JIT_FAMILIES)
   family: Any = base.find(name)
   return family.worker == base.JIT
 
@@ -209,16 +221,15 @@ def read(values: Mapping[str, Any]) -> env_sections.EnvConfig:
 
 def fit(c: ConfigDict) -> None:
   """Sizes that fit the environment of c.env."""
-  if in_jit(c.env.name):
-    return
-  for changes in (LONGER, OWN.get(c.env.name, {})):
-    c.update(changes)
+  if not in_jit(c.env.name):
+    c.update(LONGER)
+  c.update(OWN.get(c.env.name, {}))
 
 
 def check_name(name: str) -> None:
   """Raises ValueError for an unknown environment."""
   domain.Name('an environment').check('env.name', name)
-  names = (*JITTED, *base.FAMILIES)
+  names = (*JITTED, *base.JIT_FAMILIES, *base.FAMILIES)
   if ':' not in name and name not in names:
     raise ValueError(
       f'env.name={name!r} is unknown{domain.suggest(name, names)}; choose'
@@ -283,6 +294,15 @@ def terms(c: ConfigDict) -> tuple[str, ...]:
     return tuple(of(c).columns)
   compacts = c.rollout.history == 'compact'
   return (*family(c).columns, *[SUMMARY] * compacts)
+
+
+def columns(c: ConfigDict) -> tuple[str, ...]:
+  """Columns of trajectories and turns, beside those of every rollout."""
+  if not in_jit(c.env.name) or c.env.name in JITTED:
+    return ()
+  family: Any = of(c)
+  seated = isinstance(family.env(), jit_base.SeatedEnv | jit_base.OneSeat)
+  return ('agent', 'seat', 'match') if seated else ()
 
 
 def spans(c: ConfigDict) -> tuple[str, ...]:

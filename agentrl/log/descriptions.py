@@ -38,6 +38,22 @@ METRICS: Mapping[str, Description] = {
     ('eval/turns_solved', 'turns', 'mean length of a solved episode'),
     ('eval/total/*', 'per episode', 'sum of a column of the environment'),
     ('eval/ended/*', 'share', 'held-out episodes that ended so'),
+    (
+      'eval/exploitability',
+      'reward',
+      'of a game: what best responses gain, mean over the seats; 0: none can',
+    ),
+    (
+      'eval/value_first_seat',
+      'reward',
+      'of a game: what seat 0 gets if the policy has all seats',
+    ),
+    (
+      'eval/legal',
+      'share',
+      'of a game: chance that a message names a legal move, mean over what a'
+      ' seat can see',
+    ),
     ('eval/cut', 'observations', 'that were shortened to fit'),
     ('eval/fault/*', 'trajectories', 'held-out ones lost to this error'),
     ('eval/workers/*', '', 'as rollout/workers/*, of held-out episodes'),
@@ -107,6 +123,7 @@ METRICS: Mapping[str, Description] = {
     ('texts/score', '0 to 1', 'mean (decisive + 1) / (read + 2) of entries'),
     ('texts/read', 'share', 'entries that were read at all'),
     ('texts/tokens', 'tokens', 'of an entry, mean'),
+    ('role_baseline/*', 'reward', 'moving average of the returns of a seat'),
     ('tasks/total', 'tasks', 'of the training set'),
     ('tasks/attempted', 'tasks', 'attempted at least once so far'),
     ('tasks/attempts', 'attempts', 'so far, per attempted task'),

@@ -43,6 +43,7 @@ class Prompt(NamedTuple):
   traj: Array  # [n] i32
   turn: Array  # [n] i32
   given: Array | None = None  # [n] bool  it repeats a prefix; None: nobody does
+  move: Array | None = None  # [n] i32  action to be named; None: its own
 
 
 class ForcedPrefix(NamedTuple):
@@ -307,6 +308,29 @@ def scripted(
 ) -> ScriptedActor:
   """Makes an actor that replays given messages, as they were sampled if so."""
   return ScriptedActor(tokens_BKM, length_BK, logp_BKM, entropy_BK)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class MoveActor:
+  """Names the moves that prompts say: of players that need no model."""
+
+  tokens: Array  # [A, M] i32  message of each action, with its end of turn
+  length: Array  # [A] i32
+
+  def cache(self, n: int, capacity: int):
+    del n, capacity
+    return ()
+
+  def read(self, cache, tokens, length):
+    del tokens, length
+    return cache
+
+  def say(self, cache, prompt: Prompt):
+    silent = _nothing(prompt.length.shape[0], self.tokens.shape[1])
+    length = jnp.where(prompt.idle, 0, self.length[prompt.move])
+    return silent._replace(
+      tokens=self.tokens[prompt.move], length=length
+    ), cache
 
 
 def _nothing(n: int, m: int) -> SampledMessage:

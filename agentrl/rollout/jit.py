@@ -81,6 +81,8 @@ class TokenizedEnv:
   env: env_base.JitEnv = struct.field(pytree_node=False)
   # Around turns; its `after` is the suffix of the pieces. None: nothing is.
   frame: jit_template.JitTemplate | None = None
+  # The environment's own moves, which the actor is told; None: it writes.
+  mover: env_base.Mover | None = struct.field(pytree_node=False, default=None)
 
   @property
   def obs_tokens(self) -> int:
@@ -128,7 +130,7 @@ def capacity(world: TokenizedEnv, plan: RolloutSizes) -> Capacity:
   return Capacity(context_tokens(world, plan), row, row + 1)
 
 
-class _Slots(struct.PyTreeNode):
+class Slots(struct.PyTreeNode):
   """Trajectories under way in n slots."""
 
   traj: Array  # [n] i32  B: idle
@@ -158,16 +160,23 @@ def rollout(
     attempts: B trajectories
     key: of this iteration; trajectory b uses fold_in(key, b), counted on from
       the trajectories that a prefix is of
+
+  Raises ValueError for an environment of several seats (rollout/seats.py).
   """
+  if isinstance(world.env, env_base.SeatedEnv):
+    raise ValueError(
+      f'{type(world.env).__name__} must be played by rollout.seats, a'
+      f' conversation for each of its {world.env.seats} seats, got one for all'
+    )
   attempts = jax.tree.map(jnp.asarray, attempts)
   b = attempts.task.shape[0]
   n = min(plan.slots, b)
   keys = keys_lib.keys(attempts, key)
-  queue, begun = _queue(attempts), None
+  queue, begun = queue_of(attempts), None
   if attempts.prefix is not None and attempts.prefix.resumed:
     prefix, attempts = attempts.prefix, attempts.replace(prefix=None)
     begun = _replay(world, plan, attempts, prefix, keys)
-  slots = _start(world, plan, attempts, keys, queue[:n], begun)
+  slots = start(world, plan, attempts, keys, queue[:n], begun)
 
   def busy(carry):
     return jnp.any(carry[0].traj < b)
@@ -176,8 +185,10 @@ def rollout(
     slots, cache = carry
     if begun is not None and begun.tokens is not None:
       cache = actor.read(cache, *resumed.unread(slots, begun.tokens))
-    slots, over, cache = _tick(world, plan, actor, attempts, keys, slots, cache)
-    return _deal(world, attempts, keys, queue, slots, over, begun), cache
+    slots, over, cache = play_turn(
+      world, plan, actor, attempts, keys, slots, cache
+    )
+    return deal(world, attempts, keys, queue, slots, over, begun), cache
 
   cache = actor.cache(n, capacity(world, plan).cache)
   return jax.lax.while_loop(busy, tick, (slots, cache))[0].record
@@ -196,10 +207,10 @@ def _replay(
     record_lib.given(prefix, plan.turns, plan.message),
   )
   say = actor_lib.scripted(said.tokens, said.length, said.logp, said.entropy)
-  slots = _start(world, plan, attempts, keys, jnp.arange(b, dtype=jnp.int32))
+  slots = start(world, plan, attempts, keys, jnp.arange(b, dtype=jnp.int32))
 
-  def tick(slots: _Slots) -> _Slots:
-    return _tick(world, plan, say, attempts, keys, slots, ())[0]
+  def tick(slots: Slots) -> Slots:
+    return play_turn(world, plan, say, attempts, keys, slots, ())[0]
 
   slots = resumed.played(slots, tick, prefix.turns)
   given = jnp.arange(plan.turns)[None] < prefix.turns[:, None]
@@ -211,7 +222,7 @@ def _replay(
   return resumed.Begun(slots.replace(record=record), tokens)
 
 
-def _queue(attempts: Attempts) -> Array:
+def queue_of(attempts: Attempts) -> Array:
   """Trajectories in the order in which they start, B in place of the others.
 
   [B + 1] i32: those without a turn are not attempted.
@@ -223,15 +234,15 @@ def _queue(attempts: Attempts) -> Array:
   return jnp.append(order, jnp.int32(b))
 
 
-def _start(
+def start(
   world, plan, attempts, keys, traj, begun: resumed.Begun | None = None
-) -> _Slots:
+) -> Slots:
   """Returns slots of the trajectories [n], from where they have begun."""
   b, n = attempts.task.shape[0], traj.shape[0]
   state, obs = _reset(world, attempts, keys, traj)
   zero = jnp.zeros(n, jnp.int32)
   width = turn_tokens(world, plan)
-  slots = _Slots(
+  slots = Slots(
     traj=traj,
     turn=zero,
     filled=zero,
@@ -263,7 +274,7 @@ def _reset(world, attempts, keys, traj):
   return jax.vmap(world.env.reset)(keys_lib.start(keys, at), task)
 
 
-def _tick(world, plan, actor, attempts, keys, slots: _Slots, cache):
+def play_turn(world, plan, actor, attempts, keys, slots: Slots, cache):
   """Plays a turn in every slot: -> slots, whether each has ended, cache."""
   b = attempts.task.shape[0]
   at = jnp.minimum(slots.traj, b - 1)
@@ -279,6 +290,9 @@ def _tick(world, plan, actor, attempts, keys, slots: _Slots, cache):
     idle=slots.traj >= b,
     given=given,
   )
+  if world.mover is not None:
+    move = jax.vmap(world.mover)(slots.state, message_keys)
+    prompt = prompt._replace(move=move)
   message, cache = actor.say(cache, prompt)
 
   action = jax.vmap(lambda t, n: action_parsing.parse(world.actions, t, n))(
@@ -335,7 +349,7 @@ def _tick(world, plan, actor, attempts, keys, slots: _Slots, cache):
   return slots, over, cache
 
 
-def _given(attempts: Attempts, slots: _Slots, at, states):
+def _given(attempts: Attempts, slots: Slots, at, states):
   """Slots whose message is given, and those still in the world of its prefix.
 
   [n] bool or None where no attempt has a prefix; [n] bool.
@@ -351,7 +365,7 @@ def _given(attempts: Attempts, slots: _Slots, at, states):
   return here & follows, follows
 
 
-def _states(plan: RolloutSizes, slots: _Slots, obs, obs_len):
+def _states(plan: RolloutSizes, slots: Slots, obs, obs_len):
   """The state ids of what is observed: [n] i32."""
   if plan.anchor == 1:
     return jax.vmap(observation_tokens.content_hash)(obs, obs_len)
@@ -378,7 +392,7 @@ def _notes(plan: RolloutSizes, attempts: Attempts, at, turn):
 
 
 def _context(
-  world: TokenizedEnv, plan: RolloutSizes, slots: _Slots, obs, obs_len, notes
+  world: TokenizedEnv, plan: RolloutSizes, slots: Slots, obs, obs_len, notes
 ):
   """The tokens that are new to the model, as they go into the record."""
   parts = [(obs, obs_len)]
@@ -392,15 +406,28 @@ def _context(
       begin = jax.vmap(jit_template.opening, (None, 0, 0))
       opening = begin(world.frame, slots.turn, slots.last)
     else:
-      n, size = slots.turn.shape[0], world.frame.first.shape[0]
-      first = jnp.broadcast_to(world.frame.first, (n, size))
-      opening = first, jnp.full(n, size, jnp.int32)
+      opening = _first(world.frame, slots.turn.shape[0])
     parts = [opening, *parts]
   join = jax.vmap(observation_tokens.concat)
   return join(parts) if len(parts) > 1 else parts[0]
 
 
-def _prompt(plan: RolloutSizes, slots: _Slots, context, context_len) -> Prompt:
+def _first(frame: jit_template.JitTemplate, n: int):
+  size = frame.first.shape[0]
+  first = jnp.broadcast_to(frame.first, (n, size))
+  return first, jnp.full(n, size, jnp.int32)
+
+
+def first_context(world: TokenizedEnv, obs: Array) -> tuple[Array, Array]:
+  """Returns what is read of first observations [n, O]: [n, C] i32, [n] i32."""
+  part = jax.vmap(lambda o: _observed(world, o))(obs)
+  if not world.frame:
+    return part
+  parts = [_first(world.frame, obs.shape[0]), part]
+  return jax.vmap(observation_tokens.concat)(parts)
+
+
+def _prompt(plan: RolloutSizes, slots: Slots, context, context_len) -> Prompt:
   """Context behind the last sampled token, which is not in the cache yet.
 
   start is None where every turn is the first of its context.
@@ -417,7 +444,7 @@ def _prompt(plan: RolloutSizes, slots: _Slots, context, context_len) -> Prompt:
 
 
 def _remember(
-  world: TokenizedEnv, plan: RolloutSizes, slots: _Slots, obs, obs_len, message
+  world: TokenizedEnv, plan: RolloutSizes, slots: Slots, obs, obs_len, message
 ):
   if plan.window == 1:
     return slots.past, slots.past_len
@@ -460,9 +487,9 @@ def _put(record: Record, traj, turn, values: dict) -> Record:
   return record.replace(**jax.tree.map(put, old, values))
 
 
-def _deal(
-  world, attempts, keys, queue, slots: _Slots, over, begun: resumed.Begun | None
-) -> _Slots:
+def deal(
+  world, attempts, keys, queue, slots: Slots, over, begun: resumed.Begun | None
+) -> Slots:
   """Starts the next waiting trajectories in slots that are done."""
   b = attempts.task.shape[0]
   over = over | (slots.traj >= b)

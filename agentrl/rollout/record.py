@@ -55,6 +55,8 @@ class Record(struct.PyTreeNode):
   context_weight: Array | None = None  # [B, K, C] f32  None: 0
   # [B, K] i32 of its row: a turn that begins one repeats what it reads. None: 0
   seg: Array | None = None
+  seat: Array | None = None  # [B] i32  of several that play; None: one alone
+  match: Array | None = None  # [B] i32  equal: seats of one; None: each its own
 
 
 def empty(b: int, k: int, c: int, m: int, columns, xp=jnp) -> Record:
@@ -275,6 +277,11 @@ def batch(r: Record, layout: Layout, attempts: Attempts, version) -> Batch:
     count = jnp.sum(forced, axis=1, dtype=jnp.int32)
     cut = jnp.where(attempts.limit > 0, attempts.prefix.turns - count, 0)
     ids |= {'prefix': count, 'prefix_cut': cut.astype(jnp.int32)}
+  agent = jnp.zeros((b, k), jnp.int32)
+  if r.seat is not None:
+    agent = jnp.broadcast_to(r.seat[:, None], (b, k))
+    own_match = jnp.arange(b, dtype=jnp.int32)
+    ids |= {'seat': r.seat, 'match': own_match if r.match is None else r.match}
   alone = ~jnp.any(forced, axis=1)  # what was helped tells nothing of a task
   if attempts.hinted is not None:
     hinted = attempts.hinted & jnp.any(r.valid, axis=1)
@@ -295,7 +302,7 @@ def batch(r: Record, layout: Layout, attempts: Attempts, version) -> Batch:
       valid=r.valid,
       state=r.state,
       node=node,
-      agent=jnp.zeros((b, k), jnp.int32),
+      agent=agent,
     ),
     ids=ids | {'source': zero, 'age': zero},
     outcome=r.outcome,

@@ -8,8 +8,9 @@ from agentrl.rollout.purify import PurifyRule
 # By the learner, when the update begins.
 OLD = ('old_logp', 'old_entropy', 'old_sum_sq_prob')
 TERMS = ('env', 'tokens', 'entropy', 'invalid')  # of every record
-# What the rollouts here fill. Arms, domains and agents have a place in a batch
-# but are the same everywhere, so that grouping by them would do nothing.
+# What the rollouts here fill. Arms have a place in a batch but are the same
+# everywhere, and agents where an environment has no seats, so that grouping by
+# them would do nothing.
 COLUMNS = ('task', 'group', 'source', 'age', 'turn', 'state', 'node')
 
 GIVES = (

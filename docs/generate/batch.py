@@ -118,7 +118,8 @@ def _named() -> Iterator[str]:
   yield from ('', 'Environments add terms of their own:', '')
   yield from ('| environment | terms |', '|---|---|')
   terms = envs.TERMS | {
-    name: env_base.find(name)().columns for name in env_base.FAMILIES
+    name: env_base.find(name)().columns
+    for name in (*env_base.FAMILIES, *env_base.JIT_FAMILIES)
   }
   for name, own in terms.items():
     if own:

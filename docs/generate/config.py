@@ -56,7 +56,7 @@ def page() -> str:
     lines += [f'## {name}', '', *_table(fields), '']
   tasks = domain.fields(EnvConfig)
   lines += ['## env', '', *_table(_below('env', tasks)), '']
-  for name in (*envs.JITTED, *env_base.FAMILIES):
+  for name in (*envs.JITTED, *env_base.JIT_FAMILIES, *env_base.FAMILIES):
     fields = envs.declared(name)
     own = {k: f for k, f in fields.items() if k not in tasks or f != tasks[k]}
     own.pop('name', None)

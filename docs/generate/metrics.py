@@ -21,8 +21,9 @@ SECTIONS = (
   ),
   (
     'Memories',
-    ('compensation', 'texts'),
-    'Of the queue of the memory `compensation`, and of the bank of `texts`.',
+    ('compensation', 'texts', 'role_baseline'),
+    'Of the queue of the memory `compensation`, of the bank of `texts`, and'
+    ' averages of seats.',
   ),
   (
     'Advantages',

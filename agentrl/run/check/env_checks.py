@@ -10,6 +10,7 @@ from agentrl.configs import base
 from agentrl.configs.config import Config, to_dict
 from agentrl.configs.env_sections import FrozenLakeConfig, SokobanConfig
 from agentrl.env import base as base_env
+from agentrl.env.jit import base as jit_base
 from agentrl.rollout.registered import TERMS
 from agentrl.runtime import objects
 
@@ -105,3 +106,28 @@ def length(c: Config, turns: int) -> None:
       f'rollout.max_turns must be >= env.length={turns}, got'
       f' {c.rollout.max_turns}'
     )
+
+
+def seats(c: Config, env: jit_base.JitEnv) -> None:
+  """Checks that batches are whole matches, long enough to be played out."""
+  r = c.rollout
+  if not isinstance(env, jit_base.SeatedEnv | jit_base.OneSeat):
+    return
+  if r.max_turns < env.turns:
+    raise ValueError(
+      f'rollout.max_turns must be >= {env.turns}, the most turns of a seat in'
+      f' env.name={c.env.name!r}, got {r.max_turns}'
+    )
+  if not isinstance(env, jit_base.SeatedEnv):
+    return
+  for path, value in (
+    ('rollout.group_size', r.group_size),
+    ('rollout.slots', r.slots),
+    ('sft.batch', c.sft.batch),
+  ):
+    if value % env.seats:
+      raise ValueError(
+        f'{path} must be a multiple of {env.seats}, the seats of'
+        f' env.name={c.env.name!r}, got {value}; or set env.opponent, who'
+        ' plays the others'
+      )

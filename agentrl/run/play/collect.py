@@ -8,11 +8,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentrl import registry
+from agentrl.env.jit import base as env_base
 from agentrl.learner import algorithm, update
 from agentrl.prefix import lengths
 from agentrl.recall import base as recall_base
 from agentrl.reward import trajectory
-from agentrl.rollout import actor, counterfactual, hierarchical, registered
+from agentrl.rollout import (
+  actor,
+  counterfactual,
+  hierarchical,
+  registered,
+  seats,
+)
 from agentrl.rollout import jit as jit_rollout
 from agentrl.rollout import record as record_lib
 from agentrl.run import placement
@@ -51,7 +58,7 @@ def play(
     given=given,
     group=group,
   )
-  return jit_rollout.rollout(s.world, plan, speaker, attempts, key)
+  return seats.rollout(s.world, plan, speaker, attempts, key)
 
 
 def score(w: registry.MethodSpec, batch: Batch) -> Batch:
@@ -188,9 +195,16 @@ def mark_spans(s: Experiment, record: record_lib.Record) -> record_lib.Record:
 def demonstrate(
   s: Experiment, attempts: Attempts, tokens, length, key
 ) -> Batch:
-  """Rows of the solver's own messages, replayed in the environment."""
-  speaker = actor.scripted(tokens, length)
-  record = jit_rollout.rollout(s.world, s.plan, speaker, attempts, key)
+  """Rows of the solver's own messages, replayed in the environment.
+
+  Where it moves by itself (`Demonstrates`), rows of what it plays.
+  """
+  world: jit_rollout.TokenizedEnv = s.world
+  speaker: actor.Actor = actor.scripted(tokens, length)
+  if isinstance(world.env, env_base.Demonstrates):
+    world = world.replace(mover=world.env.demonstrate)
+    speaker = actor.MoveActor(tokens, length)
+  record = seats.rollout(world, s.plan, speaker, attempts, key)
   batch = record_lib.batch(record, layout(s, record), attempts, 0)
   return as_demonstrations(batch)
 

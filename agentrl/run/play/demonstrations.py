@@ -50,6 +50,16 @@ def messages(s: Experiment) -> tuple[np.ndarray, np.ndarray]:
   return table[actions], size[actions]
 
 
+def moves(s: Experiment) -> tuple[np.ndarray, np.ndarray]:
+  """Returns the message of each action: tokens [A, M], their lengths [A]."""
+  assert isinstance(s.world, jit_rollout.TokenizedEnv)
+  tokens = jit_env.spoken(s.config, s.tokenizer, s.world.env.actions)
+  table = np.zeros((len(tokens), s.plan.message), np.int32)
+  for row, ids in zip(table, tokens, strict=True):
+    row[: len(ids)] = ids
+  return table, np.array([len(ids) for ids in tokens], np.int32)
+
+
 def with_errors(of: Sequence[Script], rate: float, seed: int) -> list[Script]:
   """Replaces some messages, as an expert would that errs and goes on.
 

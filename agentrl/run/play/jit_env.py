@@ -64,6 +64,7 @@ def sized(
   service_checks.services(c, (), 'thread')
   service_checks.judges(c, env.columns)
   spoken(c, words, env.actions)
+  env_checks.seats(c, env)
   tag, r = c.rollout.action_prefix, c.rollout
   world = jit_rollout.TokenizedEnv(
     pieces=observation_tokens.piece_table(words, env.pieces),

@@ -8,7 +8,9 @@ import jax
 import numpy as np
 
 from agentrl import loop
+from agentrl.env.jit import base as env_base
 from agentrl.judge.panel import Judgement
+from agentrl.rollout.jit import TokenizedEnv
 from agentrl.rollout.record import Record
 from agentrl.run import placement
 from agentrl.run.experiment import Experiment
@@ -50,6 +52,18 @@ class JitSampler:
   def demos(
     self, index: np.ndarray, scripts: Sequence[Script] | None = None
   ) -> tuple[Attempts, np.ndarray, np.ndarray]:
+    assert isinstance(self._s.world, TokenizedEnv)
+    env = self._s.world.env
+    if isinstance(env, env_base.Demonstrates):
+      if scripts is not None:
+        raise ValueError(
+          f'env.name={self._s.config.env.name!r} moves by itself in'
+          ' demonstrations; leave the source out of sft.mix and prefix_source'
+        )
+      seats = env.seats if isinstance(env, env_base.SeatedEnv) else 1
+      index = np.repeat(index[::seats], seats)  # a match has one task
+      attempts = collect_lib.attempts_at(index, self._s.plan.turns)
+      return attempts, *demonstrations.moves(self._s)
     if scripts is None:
       messages, length = self._messages()
       attempts = collect_lib.demo_attempts(self._s, index)

@@ -13,15 +13,17 @@ from agentrl import evaluate, loop, registry
 from agentrl.configs import stages as stage_list
 from agentrl.configs.stages import StagePlan
 from agentrl.dataset.host_tasks import HostTaskSet
+from agentrl.env.jit import base as jit_env_base
 from agentrl.learner import algorithm as algorithm_lib
 from agentrl.learner import update as update_lib
 from agentrl.log.sample import TrajectoryLogger
 from agentrl.rollout import stale
+from agentrl.rollout.jit import TokenizedEnv
 from agentrl.rollout.keys import Stream, step_key, stream_key
 from agentrl.run import describe, trajectory_log
 from agentrl.run.experiment import Experiment
 from agentrl.run.play import collect as collect_lib
-from agentrl.run.play import host_env
+from agentrl.run.play import host_env, strategies
 from agentrl.run.play.base import ALONE, Beside, EnvSampler, Newest
 from agentrl.run.play.recalled import EVALUATION, recalled
 from agentrl.run.seed_axis import SeedAxis
@@ -260,7 +262,11 @@ def eval_hook(
   """
   c = s.config
   tasks = len(s.train) + np.arange(len(s.test))
+  env = s.world.env if isinstance(s.world, TokenizedEnv) else None
+  if isinstance(env, jit_env_base.SeatedEnv):
+    tasks = np.repeat(tasks, env.seats)  # side by side, as matches are
   keep = trajectory_log.of_record(s)
+  exploit = strategies.reader(s)
 
   @axis.jit
   def fold(key, i):
@@ -289,6 +295,8 @@ def eval_hook(
     for i in range(axis.seeds):
       mine, last = axis.seed((ends, record), i)
       scalars.append(evaluate.measure(mine, c.eval.episodes, len(tasks)))
+      if exploit is not None:
+        scalars[-1] |= exploit(axis.seed(policy, i))
       if c.log.eval_trajectories and log is not None:
         logged = trajectory_log.first(c.log.eval_trajectories, last, attempts)
         some.append(keep(*logged, jnp.int32(step)))

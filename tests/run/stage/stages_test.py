@@ -61,6 +61,7 @@ def _setup(**changes):
     test=_tasks(TEST, ()),
     algorithm=learner,
     warm=learner,
+    world=None,
   )
 
 
