@@ -111,7 +111,7 @@ class Batch(struct.PyTreeNode):
 
   rows: Rows  # what models read
   turns: Turns  # what credit is assigned to
-  ids: dict[str, Array]  # [B] i32: task, group, arm, source, age
+  ids: dict[str, Array]  # [B] i32: task, group, arm, source, age; seat, match
   outcome: Array  # [B] f32  the task's own score; filters and evaluation
   status: Array  # [B] i32  see Status
   # [] i32 each, see SAMPLED: what making the batch took, with what was thrown

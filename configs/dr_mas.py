@@ -1,4 +1,4 @@
-"""Dr. MAS, of which half runs: statistics per agent, and one agent.
+"""Dr. MAS, of which half runs: statistics per agent, and one model.
 
 Paper: Dr. MAS: Stable Reinforcement Learning for Multi-Agent LLM Systems,
 2602.08847.
@@ -9,21 +9,23 @@ R is the trajectory's return; every turn of an agent counts once, so an agent
 called only in hard cases is compared with itself. The code's penalty of 0.1 for
 an invalid message is c.reward = ('env', 'invalid').
 
-Missing: rollouts of several agents, whose column `agent` the links would take
-as by=('group', 'agent'), and one model per agent. With one agent this is GRPO
-in which longer trajectories weigh more in the mean.
+Agents are the seats of an environment that has some, such as env=kuhn_poker.
+In one without seats this is GRPO in which longer trajectories weigh more in the
+mean. Missing: a model for each agent, and workflows of agents that work on one
+task together; the games here are zero-sum, and every agent is called in each.
 
   python -m experiments.train --config=configs/dr_mas.py \
     --workdir=runs/dr_mas
 """
 
-from agentrl.configs import base
+from agentrl.configs import base, envs
 
 
 def get_config(arg=''):
   c = base.get_config(arg, method='dr_mas')
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'center', 'scale')
+  agents = ('agent',) if 'agent' in envs.columns(c) else ()
   for link in ('center', 'scale'):
-    base.hp(c, 'episode', link, by=('group',), unit='turn')
+    base.hp(c, 'episode', link, by=('group', *agents), unit='turn')
   return base.finish(c)

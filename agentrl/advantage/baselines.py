@@ -84,6 +84,20 @@ def lead_of_best(x: LinkInputs, *, by: Columns = ('group',)) -> Linked:
   return x.credit.replace(turn=lead), metrics
 
 
+@registry.register('link', needs=('signal:role_baseline',))
+def less_role_baseline(x: LinkInputs) -> Linked:
+  """x − b, b the average return of the role (SPIRAL, arXiv 2506.24119).
+
+  The stream holds a return on every turn of its trajectory; b is read from
+  `memory.role_baseline`, before this return enters it.
+  """
+  value = x.credit.turn
+  b = x.signals['role_baseline']
+  chex.assert_equal_shape([value, b])
+  mask = group_stats.counted(x.batch, 'trajectory')
+  return x.credit.replace(turn=jnp.where(mask, value - b, 0)), {}
+
+
 @registry.register('link')
 def scale_by_nonzero(x: LinkInputs) -> Linked:
   """α x,  α = trajectories / trajectories with any x ≠ 0   (arXiv 2504.02546)

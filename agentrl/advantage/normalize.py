@@ -119,6 +119,34 @@ def rank(x: LinkInputs, *, by: Columns = ('group',)) -> Linked:
 
 
 @_turns
+def center_unique(x: LinkInputs, *, by: Columns = ('agent',)) -> Linked:
+  """x − mean of the different values of the cell (MARS, arXiv 2510.15414).
+
+  A value counts once, however many turns have it: long games do not pull the
+  baseline to what is common in them. With m turns of a value, each weighs 1/m.
+  Values that differ by rounding alone are one.
+  """
+  mask = group_stats.counted(x.batch, 'turn')
+  value, shape = x.credit.turn, x.credit.turn.shape
+  cell, one = group_stats.cells(x.batch, by).reshape(-1), mask.reshape(-1)
+  flat, count = value.reshape(-1), one.astype(value.dtype)
+  size = segment.segment_max(chain.size(x.credit).reshape(-1), cell, one)
+  slack = jnp.where(one, ops.rounding(size), 0)
+  below = segment.count_below(flat, flat - slack, cell, one)
+  above = segment.count_below(-flat, -flat - slack, cell, one)
+  same = segment.segment_sum(count, cell) - below - above
+  weight = jnp.where(one, 1 / jnp.maximum(same, 1), 0)
+  total = segment.segment_sum(jnp.where(one, weight * flat, 0), cell)
+  different = segment.segment_sum(weight, cell)
+  mean = (total / jnp.where(different > 0, different, 1)).reshape(shape)
+  turn = jnp.where(mask, value - mean, 0).astype(value.dtype)
+  metrics = {
+    'different': (jnp.sum(weight), jnp.ones((), value.dtype)),
+  }
+  return x.credit.replace(turn=turn), metrics
+
+
+@_turns
 def whiten(
   x: LinkInputs,
   *,

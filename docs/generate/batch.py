@@ -115,6 +115,11 @@ def _named() -> Iterator[str]:
   yield from ('', '| name | provided by | meaning |', '|---|---|---|')
   for name, meaning in MEANINGS.items():
     yield config.row(f'`{name}`', ', '.join(providers(name)), meaning)
+  yield from (
+    '',
+    'Games add the columns `agent` and `seat`, the seat of a trajectory, and'
+    ' `match`, equal for the seats of one match.',
+  )
   yield from ('', 'Environments add terms of their own:', '')
   yield from ('| environment | terms |', '|---|---|')
   terms = envs.TERMS | {

@@ -123,6 +123,7 @@ REASONS = {
   'duration_aware': 'all actions take the same time here',
   'icepop': SAME,
   'lumina': LACKS,
+  'mars': 'there is one agent here',
   'memact_dcpo': LACKS,
   'mis': SAME,
   'muonclip': 'tables have neither matrices nor attention',

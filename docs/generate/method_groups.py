@@ -39,6 +39,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
     'nft_sequence', 'raft_pp', 'rorecomp', 'cleaner', 'polar',
     'verltool',
   ),
+  'self-play: a baseline for each seat': (
+    'spiral', 'spiral_magnet', 'mars',
+  ),
   'batches of earlier policies': (
     'areal', 'relax_async', 'agentmath_partial',
   ),

@@ -194,3 +194,31 @@ def test_mistakes_are_named(hp, message):
     one_token_turns.turn_credit(
       one_token_turns.make_batch([[1.0], [2.0]]), ('center', hp)
     )
+
+
+def test_a_value_counts_once_in_the_mean_of_different_ones():
+  """By seat, against sets in plain Python; long games do not pull it."""
+  r = np.random.default_rng(0)
+  b, k = 10, 6
+  valid = np.arange(k)[None] < r.integers(0, k + 1, (b, 1))
+  reward = r.choice([-2.0, -1.0, 0.1, 0.1 + 2e-17, 1.0], (b, k))
+  reward[0], valid[0] = 0.1, True
+  seat = np.arange(b) % 2
+  batch = one_token_turns.make_batch(reward, valid=valid)
+  agent = np.broadcast_to(seat[:, None], (b, k)).astype(np.int32)
+  batch = batch.replace(turns=batch.turns.replace(agent=agent))
+  want, different = np.zeros((b, k)), 0
+  for s in (0, 1):
+    here = valid & (seat == s)[:, None]
+    values = {round(x, 12) for x in reward[here]}
+    different += len(values)
+    want[here] = reward[here] - np.mean(list(values))
+  _, got, metrics = one_token_turns.run_stream(
+    batch, 'turn_reward', 'center_unique'
+  )
+  np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
+  np.testing.assert_allclose(metrics['different'][0], different)
+  plain = one_token_turns.turn_credit(
+    batch, 'turn_reward', ('center', {'by': ('agent',), 'unit': 'turn'})
+  )
+  assert np.abs(plain - got)[valid].max() > 0.05

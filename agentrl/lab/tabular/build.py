@@ -124,7 +124,7 @@ def fits(config: Config) -> registry.MethodSpec:
     )
   if w.memory:
     raise ValueError(
-      f'memory {w.memory[0]!r} replays trajectories, and tables keep none'
+      f'memory {w.memory[0]!r} outlives a batch, and tables remember nothing'
     )
   if w.judge:
     raise ValueError(

@@ -2,8 +2,10 @@
 
 import pytest
 
-from agentrl.configs import grpo, vpr
+from agentrl import registry
+from agentrl.configs import base, envs, grpo, spiral, vpr
 from agentrl.run.check import env_checks, fields
+from agentrl.run.play import jit_env
 from tests import errors
 
 
@@ -35,3 +37,39 @@ def test_a_method_needs_terms_that_the_environment_gives():
   env_checks.terms(c, ('progress',))
   with errors.raises(ValueError, 'term:progress'):
     env_checks.terms(c, ('price',))
+
+
+def test_batches_are_whole_matches():
+  c = spiral.get_config()
+  env = jit_env.environment(fields.read(c))[1]
+  env_checks.seats(fields.read(c), env)
+  for path, value in (
+    ('rollout.max_turns', 1),
+    ('rollout.group_size', 1),
+    ('rollout.slots', 5),
+    ('sft.batch', 7),
+  ):
+    wrong = spiral.get_config()
+    section, _, name = path.partition('.')
+    wrong[section][name] = value
+    with errors.raises(ValueError, f'{path} {value}'):
+      env_checks.seats(fields.read(wrong), env)
+    if path != 'rollout.max_turns':  # a fixed player has the others
+      wrong.env.opponent = 'random'
+      against = jit_env.environment(fields.read(wrong))[1]
+      env_checks.seats(fields.read(wrong), against)
+
+
+def test_roles_need_seats():
+  with errors.raises(ValueError, 'column:agent'):
+    registry.check(base.wiring(spiral.get_config('env=sokoban')))
+  for name in ('kuhn_poker', 'leduc_poker', 'tic_tac_toe', 'connect_four'):
+    c = fields.read(spiral.get_config(f'env={name}'))
+    env_checks.seats(c, jit_env.environment(c)[1])
+    registry.check(base.wiring(c))
+    assert envs.columns(c) == ('agent', 'seat', 'match')
+  assert envs.columns(grpo.get_config('env=sokoban')) == ()
+  with errors.raises(ValueError, 'env.opponent optimal'):
+    wrong = spiral.get_config('env=leduc_poker')
+    wrong.env.opponent = 'optimal'
+    jit_env.environment(fields.read(wrong))
