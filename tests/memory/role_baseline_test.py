@@ -78,8 +78,9 @@ def test_a_return_does_not_move_what_it_is_compared_with():
   i = next(i for i in range(len(x.outcome)) if counts(x, i))
   other = x.turns.reward.at[i].add(10.0)
   moved = x.replace(turns=x.turns.replace(reward=other))
+  read = jax.jit(memory.read)
   a, b = (
-    np.asarray(memory.read(state, y, 0, None)[1]['role_baseline'][:, 0])
+    np.asarray(read(state, y, 0, jax.random.key(0))[1]['role_baseline'][:, 0])
     for y in (x, moved)
   )
   np.testing.assert_array_equal(a[: i + 1], b[: i + 1])

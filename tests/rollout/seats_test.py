@@ -206,6 +206,8 @@ def test_turns_say_who_acted_and_are_grouped_by_it(kuhn):
   np.testing.assert_array_equal(cell[:, :1] == cell[:, 0], same)
 
 
+@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_match_does_not_depend_on_its_slot():
   _, one = played('kuhn', 'full', 8, by='model')
   _, two = played('kuhn', 'full', 2, by='model')

@@ -39,8 +39,10 @@ def test_moves_are_read_from_the_policy(folder, illegal):
   game, words = tree.build(s.world.env.rules), s.tokenizer
   got = strategies.strategy(s, game)(params)
   logits = jax.jit(
-    lambda p, t: transformer.logits(
-      p, transformer.forward(s.shape, p, t, jnp.zeros_like(t)), 0.0
+    lambda p, t: jax.nn.log_softmax(
+      transformer.logits(
+        p, transformer.forward(s.shape, p, t, jnp.zeros_like(t)), 0.0
+      )
     )
   )
   for i, obs in enumerate(game.obs):
@@ -48,8 +50,9 @@ def test_moves_are_read_from_the_policy(folder, illegal):
     for action in s.world.env.actions:
       prompt = words.encode(text)
       said = [*words.encode(action), words.eot]
-      tokens = jnp.asarray([prompt + said])
-      logp = jax.nn.log_softmax(logits(params, tokens)[0].astype(jnp.float32))
+      tokens = np.zeros((1, 8), np.int32)  # one shape for all
+      tokens[0, : len(prompt + said)] = prompt + said
+      logp = np.asarray(logits(params, tokens)[0])
       at = range(len(prompt) - 1, len(prompt) + len(said) - 1)
       chance.append(
         np.exp(sum(float(logp[j, t]) for j, t in zip(at, said, strict=True)))
