@@ -28,6 +28,7 @@ from agentrl.rollout import record as record_lib
 from agentrl.rollout import resumed
 from agentrl.rollout.actor import Actor, Prompt
 from agentrl.rollout.record import Capacity, Record
+from agentrl.task import base as task_base
 from agentrl.text import action_parsing, jit_template, observation_tokens
 from agentrl.types import Array, Attempts, Messages, Prefix, Span, Status
 
@@ -172,7 +173,7 @@ def rollout(
   b = attempts.task.shape[0]
   n = min(plan.slots, b)
   keys = keys_lib.keys(attempts, key)
-  queue, begun = queue_of(attempts), None
+  queue, begun = task_base.starting(attempts), None
   if attempts.prefix is not None and attempts.prefix.resumed:
     prefix, attempts = attempts.prefix, attempts.replace(prefix=None)
     begun = _replay(world, plan, attempts, prefix, keys)
@@ -220,18 +221,6 @@ def _replay(
     layout = record_lib.full_history(record, row_tokens(world, plan))
     tokens = record_lib.rows(record, layout, 0).tokens
   return resumed.Begun(slots.replace(record=record), tokens)
-
-
-def queue_of(attempts: Attempts) -> Array:
-  """Trajectories in the order in which they start, B in place of the others.
-
-  [B + 1] i32: those without a turn are not attempted.
-  """
-  b = attempts.task.shape[0]
-  live = attempts.limit > 0
-  order = jnp.argsort(~live, stable=True).astype(jnp.int32)
-  order = jnp.where(jnp.arange(b) < jnp.sum(live), order, b)
-  return jnp.append(order, jnp.int32(b))
 
 
 def start(
@@ -327,7 +316,7 @@ def play_turn(world, plan, actor, attempts, keys, slots: Slots, cache):
       jnp.where(given, Span.PREFIX, Span.OTHER)[:, None], (given.size, *size)
     )
     turn['entropy'] = jnp.where(given, 0.0, message.entropy)
-  record = _put(slots.record, slots.traj, slots.turn, turn)
+  record = record_lib.put(slots.record, slots.traj, slots.turn, turn)
   ended = jnp.where(over, slots.traj, b)
   record = record.replace(
     status=record.status.at[ended].set(status, mode='drop'),
@@ -475,16 +464,6 @@ def _status(world, plan, attempts, slots, filled, done, score, at):
     jnp.where(late, cut, Status.TOKEN_LIMIT),
   )
   return status.astype(jnp.int32), done | late | ~jnp.asarray(room)
-
-
-def _put(record: Record, traj, turn, values: dict) -> Record:
-  """The record with [n, ...] values written at (traj, turn)."""
-
-  def put(old, new):
-    return old.at[traj, turn].set(new.astype(old.dtype), mode='drop')
-
-  old = {name: getattr(record, name) for name in values}
-  return record.replace(**jax.tree.map(put, old, values))
 
 
 def deal(

@@ -8,6 +8,7 @@ every layout holds the same sampled tokens.
 from typing import NamedTuple
 
 import chex
+import jax
 import jax.numpy as jnp
 from flax import struct
 
@@ -78,6 +79,16 @@ def empty(b: int, k: int, c: int, m: int, columns, xp=jnp) -> Record:
     status=xp.zeros(b, i),
     outcome=xp.zeros(b, f),
   )
+
+
+def put(record: Record, traj, turn, values: dict) -> Record:
+  """Writes [n, ...] values at (traj, turn) of a record, by its fields."""
+
+  def write(old, new):
+    return old.at[traj, turn].set(new.astype(old.dtype), mode='drop')
+
+  old = {name: getattr(record, name) for name in values}
+  return record.replace(**jax.tree.map(write, old, values))
 
 
 class Capacity(NamedTuple):

@@ -28,6 +28,7 @@ from agentrl.rollout import resumed
 from agentrl.rollout.actor import Actor, Prompt
 from agentrl.rollout.jit import RolloutSizes, Slots, TokenizedEnv
 from agentrl.rollout.record import Record
+from agentrl.task import base as task_base
 from agentrl.types import Array, Attempts, Status
 
 # Of slots: how far the conversation of a seat is.
@@ -89,7 +90,7 @@ def _matches(
   keys = keys_lib.keys(attempts, key)
   row = jnp.arange(b, dtype=jnp.int32)
   first = jnp.where(row % s == 0, attempts.limit, 0)  # stands for its match
-  queue = jit_rollout.queue_of(attempts.replace(limit=first))
+  queue = task_base.starting(attempts.replace(limit=first))
   slots = jit_rollout.start(world, plan, attempts, keys, queue[:n])
   own = {
     name: jnp.repeat(getattr(slots, name)[:, None], s, axis=1) for name in OWN

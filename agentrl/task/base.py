@@ -11,9 +11,10 @@ these alone, so that a run that was killed goes on as if nothing had happened.
 
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
-from agentrl.types import AttemptPlan, Attempts
+from agentrl.types import Array, AttemptPlan, Attempts
 
 
 def make_attempts(task, group: int, limit: int, temperature: float) -> Attempts:
@@ -33,3 +34,15 @@ def attempts_at(plan: AttemptPlan, tasks) -> Attempts:
   """A group of attempts at each of the tasks [B / G], in their order."""
   each = np.repeat(tasks, plan.group)
   return make_attempts(each, plan.group, plan.limit, plan.temperature)
+
+
+def starting(attempts: Attempts) -> Array:
+  """Lists trajectories in the order in which they start: [B + 1] i32.
+
+  B in place of the others: without a turn they are not attempted.
+  """
+  b = attempts.task.shape[0]
+  live = attempts.limit > 0
+  order = jnp.argsort(~live, stable=True).astype(jnp.int32)
+  order = jnp.where(jnp.arange(b) < jnp.sum(live), order, b)
+  return jnp.append(order, jnp.int32(b))
