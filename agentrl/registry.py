@@ -458,7 +458,6 @@ _OTHERWISE = {
   'service': 'name the service in c.service',
   'span': 'choose a rollout that marks this span',
   'arms': 'choose a task that gives several arms',
-  'pairs': 'choose a rollout that gives preferences',
 }
 
 

@@ -4,12 +4,14 @@ They lower `credit.weight`; a reducer then divides by what was kept. Targets
 of value heads are not touched: a critic learns from every turn.
 """
 
+from typing import Annotated
+
 import jax.numpy as jnp
 
 from agentrl import ops, registry, segment
 from agentrl.advantage import chain, group_stats
-from agentrl.domain import Columns, Number, Positive
-from agentrl.types import Array, Credit, Linked, LinkInputs
+from agentrl.domain import Columns, Number, OneOf, Positive
+from agentrl.types import Array, Credit, Linked, LinkInputs, Span
 
 
 def _keep(credit: Credit, mask: Array) -> Linked:
@@ -72,3 +74,22 @@ def first_turns(x: LinkInputs, *, turns: Positive = 3.0) -> Linked:
     token=jnp.where(tokens, x.credit.token, 0),
   )
   return credit, {'taught': share}
+
+
+SPANS = tuple(x.name.lower() for x in Span)
+
+
+@registry.register('link', needs=('span:{span}',), takes='any')
+def without_span(
+  x: LinkInputs, *, span: Annotated[str, OneOf(*SPANS)] = 'thought'
+) -> Linked:
+  """w_t = 0 on the tokens of a span, in every loss.
+
+  Losses over pairs then compare what is outside of it: log-probs of answers,
+  each after its own thought (masked thinking, arXiv 2410.12375).
+
+  Args:
+    span: part of a message that is not learned from
+  """
+  inside = segment.in_span(x.batch.rows.span, Span[span.upper()])
+  return _keep(x.credit, ~inside)

@@ -1,3 +1,3 @@
-"""Curating: which whole groups or trajectories are trained on."""
+"""Curating: what is trained on, and what is compared with what."""
 
-from agentrl.curate import prefix, select  # noqa: F401  register their pieces
+from agentrl.curate import pairs, prefix, select  # noqa: F401  register their pieces

@@ -10,6 +10,7 @@ from agentrl.loss import (  # noqa: F401  register their pieces
   kl,
   nll,
   ppo,
+  preference,
   prefix,
   ratio,
   reduce,

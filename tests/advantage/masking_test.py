@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from agentrl.advantage import chain
+from agentrl.types import Span
 from tests import batches
 from tests.advantage import estimators
 from tests.batches import links
@@ -124,3 +125,16 @@ def test_first_turns_and_no_less_weight(turns, first):
   np.testing.assert_allclose(
     [kept, total], [weight[turn < first].sum(), weight.sum()]
   )
+
+
+def test_a_span_is_left_out_of_every_loss():
+  laid = batches.lay(STORY, 'packed')
+  rows = laid.batch.rows
+  thought = rows.sampled & (rows.tokens % 2 == 0)
+  span = np.where(thought, Span.THOUGHT, Span.ANSWER).astype(np.int8)
+  laid = laid._replace(batch=laid.batch.replace(rows=rows.replace(span=span)))
+  credit, metrics, *_ = _run(laid, ('episode_return',), ('without_span',))
+  np.testing.assert_array_equal(
+    credit.weight, np.where(thought, 0, rows.weight)
+  )
+  assert 0 < metrics['post/kept'][0] < metrics['post/kept'][1]

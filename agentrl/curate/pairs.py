@@ -1,0 +1,173 @@
+"""Pairs: preferences between trajectories of a group, or turns of a state.
+
+(batch, *, hp) -> batch with `pairs`. What does not count (`counting`) stands in
+none of them. Ties, and what differs by no more than rounding, are pairs of
+weight 0, as padding is. Pairs never leave their group, so that a minibatch of
+whole groups holds both halves. Nothing is dropped: other losses see the batch
+as it was.
+"""
+
+from typing import Annotated, Any
+
+import jax
+import jax.numpy as jnp
+
+from agentrl import mesh, ops, registry, segment
+from agentrl.advantage import group_stats, returns
+from agentrl.curate import select
+from agentrl.domain import Count, Discount, NotNegative, OneOf
+from agentrl.ops import counting
+from agentrl.types import Array, Batch, Pairs
+
+SCORES = ('return', 'outcome')
+Score = Annotated[
+  str, OneOf(*SCORES), "what is compared: the 'return' or the task's 'outcome'"
+]
+Margin = Annotated[
+  NotNegative, 'pairs whose scores differ by more than that count'
+]
+
+
+def fits(spec: registry.MethodSpec, config: Any) -> str:
+  """Returns '' if no memory puts other trajectories beside those compared."""
+  del config
+  for name in spec.memory:
+    if 'memory:replayed' in registry.get('memory', name).gives:
+      return (
+        f'c.memory must not bring trajectories back where c.curate makes pairs'
+        f' of those just sampled, got {name!r}; leave it out'
+      )
+  return ''
+
+
+_register = registry.register(
+  'curate', needs=('column:group',), gives=('pairs',), check=fits
+)
+
+
+@_register
+def opposite_ranks(
+  batch: Batch,
+  *,
+  most: Count = 1,
+  score: Score = 'return',
+  margin: Margin = 0.0,
+) -> Batch:
+  """Pairs the r-th best of each group with its r-th worst, r < most.
+
+  With most=1 the best with the worst; with G / 2 or more the upper half of a
+  group with its lower half.
+
+  Args:
+    most: pairs of a group; never more than half of it
+  """
+  value, size = _score(batch, score)
+  group, live = select.group_ids(batch), counting.trajectories(batch)
+  place = select.rank(-value, group, live)
+  count = segment.segment_sum(live.astype(jnp.int32), group)
+  mates = _mates(group, live)
+  other = mates & (place[None] == (count - 1 - place)[:, None])
+  lose = jnp.argmax(other, axis=1)
+  chosen = live & (place < jnp.minimum(most, count // 2))
+  clear = _clear(value, size, value[lose], size[lose], margin)
+  return _with(batch, jnp.arange(len(value)), lose, chosen & clear)
+
+
+@_register
+def every_pair(
+  batch: Batch,
+  *,
+  most: Count = 8,
+  score: Score = 'return',
+  margin: Margin = 0.0,
+) -> Batch:
+  """Pairs every trajectory with the members of its group that did worse.
+
+  Args:
+    most: of them, the worst first; G − 1 or more: all
+  """
+  value, size = _score(batch, score)
+  group, live = select.group_ids(batch), counting.trajectories(batch)
+  mates = _mates(group, live)
+  clear = _clear(value[:, None], size[:, None], value[None], size[None], margin)
+  gap = jnp.where(mates & clear, value[:, None] - value[None], -jnp.inf)
+  most = min(most, len(value))
+  gap, lose = jax.lax.top_k(gap, most)  # [B, most]
+  win = jnp.repeat(jnp.arange(len(value)), most)
+  return _with(batch, win, lose.reshape(-1), jnp.isfinite(gap.reshape(-1)))
+
+
+@registry.register(
+  'curate',
+  needs=('column:group', 'column:state'),
+  gives=('pairs',),
+  check=fits,
+)
+def same_state(
+  batch: Batch, *, gamma: Discount = 1.0, margin: Margin = 0.0
+) -> Batch:
+  """Pairs the best with the worst turn of each state that a group met.
+
+  By Σ_{j ≥ k} γ^{j−k} r_j, what came from the turn on. Halves are turns: their
+  messages answer the same observation.
+
+  Args:
+    gamma: discount per turn
+  """
+  turns, (b, k) = batch.turns, batch.turns.valid.shape
+  reward = returns.reward(batch)
+  value, size = (
+    segment.accumulate_turns(x, gamma, turns.valid).reshape(-1)
+    for x in (reward, jnp.abs(reward))
+  )
+  mask = counting.counted(batch, 'trajectory') & returns.sampled_turns(batch)
+  mask = mask.reshape(-1)
+  cell = group_stats.cells(batch, ('group', 'state')).reshape(-1)
+  place = segment.rank(-value, cell, mask)
+  count = segment.segment_sum(mask.astype(jnp.int32), cell)
+  flat = jnp.arange(b * k, dtype=jnp.int32)
+  last = mask & (place == count - 1)
+  lose = segment.segment_sum(jnp.where(last, flat, 0), cell)
+
+  def compare(value, size, node, lose):
+    clear = _clear(value, size, value[lose], size[lose], margin)
+    return clear & (node != node[lose])
+
+  clear = mesh.auto(compare, None)(value, size, turns.node.reshape(-1), lose)
+  pairs = Pairs(
+    win=jnp.stack([flat // k, flat % k], axis=1),
+    lose=jnp.stack([lose // k, lose % k], axis=1),
+    weight=(mask & (place == 0) & clear).astype(value.dtype),
+  )
+  return batch.replace(pairs=pairs)
+
+
+def _score(batch: Batch, score: str) -> tuple[Array, Array]:
+  """What is compared, and Σ |summands| for `ops.rounding`: [B] each."""
+  OneOf(*SCORES).check('curate: score', score)
+  if score == 'outcome':
+    return batch.outcome, jnp.abs(batch.outcome)
+  return returns.episode(batch)
+
+
+def _mates(group: Array, live: Array) -> Array:
+  """Marks pairs of live members of one group: [B, B] bool."""
+  return (group[:, None] == group[None]) & live[:, None] & live[None]
+
+
+def _clear(value, size, other, other_size, margin) -> Array:
+  """Whether a value exceeds another by more than margin and rounding."""
+  slack = ops.rounding(jnp.maximum(size, other_size))
+  return value - other > jnp.maximum(margin, slack)
+
+
+def _with(batch: Batch, win: Array, lose: Array, chosen: Array) -> Batch:
+  """The batch with pairs of trajectories [P]; those chosen have weight 1."""
+
+  def half(traj):
+    traj = traj.astype(jnp.int32)
+    return jnp.stack([traj, jnp.full_like(traj, -1)], axis=1)
+
+  weight = chosen.astype(batch.rows.weight.dtype)
+  pairs = Pairs(win=half(win), lose=half(lose), weight=weight)
+  return batch.replace(pairs=pairs)
