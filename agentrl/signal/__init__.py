@@ -11,5 +11,6 @@ from agentrl.signal import (  # noqa: F401  register their pieces
   moving_average,
   progress,
   reference,
+  reward_model,
   td_prm,
 )
