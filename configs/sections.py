@@ -251,6 +251,12 @@ class SFTConfig:
     Tuple(Name('a source'), once=True),
     'sources of c.mix to draw batches from, not demonstrations',
   ] = ()
+  pairs: Annotated[
+    bool,
+    Flag(),
+    'train on pairs by c.loss and c.signal, not by likelihood; the data hold'
+    ' winners and losers in turn',
+  ] = False
   batch: Annotated[Count, 'trajectories per step'] = 32
   lr: Annotated[NotNegative, 'learning rate of the warm start'] = 2e-3
   warmup: Annotated[Count0, 'steps over which sft.lr rises'] = 10

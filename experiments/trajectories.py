@@ -19,6 +19,7 @@ _RUN = cli.flag('run', None, _PATH, 'Folder of a run')
 _FILES = {
   'openai': cli.flag('messages', None, _PATH, 'JSON lines of OpenAI messages'),
   'verifiers': cli.flag('verifiers', None, _PATH, 'Results of verifiers'),
+  'preferences': cli.flag('preferences', None, _PATH, 'Chosen and rejected'),
   'atif': cli.flag('atif', None, _PATH, 'Trajectories in the format ATIF'),
 }
 _OUT = cli.flag('out', None, _PATH, 'Folder of data sets')
@@ -41,7 +42,9 @@ def main() -> None:
 
   files = {kind: x.value for kind, x in _FILES.items() if x.value}
   if len(files) + bool(_RUN.value) != 1:
-    raise ValueError('name one: --run, --messages, --verifiers or --atif')
+    raise ValueError(
+      'name one: --run, --messages, --verifiers, --preferences or --atif'
+    )
   made = run_log.read(_RUN.value, phase=_PHASE.value) if _RUN.value else ()
   for kind, path in files.items():
     talk = chat_format.named(_TOKENIZER.value) if _TOKENIZER.value else None

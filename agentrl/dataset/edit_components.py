@@ -86,6 +86,17 @@ def shortest_solved_per_task(xs: Trajectories):
 
 
 @registry.register('edit')
+def in_pairs(xs: Trajectories, *, most: Count = 4, margin: NotNegative = 0.0):
+  """Winners and losers of each task in turn, by outcome, for sft.pairs.
+
+  Args:
+    most: pairs of a task: the r-th best with the r-th worst, r < most
+    margin: outcomes of a pair differ by more than that
+  """
+  return selections.in_pairs(xs, most=most, margin=margin)
+
+
+@registry.register('edit')
 def select(
   xs: Trajectories,
   *,

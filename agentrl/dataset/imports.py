@@ -4,6 +4,9 @@
             "tool_calls" and messages of the role "tool"
   verifiers {"prompt": [...], "completion": [...], "reward": 1.0}, and its
             "trajectory" with token ids where it was saved
+  preferences {"prompt": ..., "chosen": ..., "rejected": ...}, each a text or a
+            list of messages, with the prompt or behind it: two trajectories a
+            line, outcomes 1 and 0
   atif      {"schema_version": "ATIF-v1.7", "steps": [...]}, the Agent
             Trajectory Interchange Format
 
@@ -30,7 +33,7 @@ from agentrl.text.tool_calls.base import Call, Format
 Place = str | os.PathLike[str]
 Reader = Callable[
   [Mapping[str, Any], ChatFormat | None, Format, float | None],
-  StoredTrajectory,
+  tuple[StoredTrajectory, ...],
 ]
 
 
@@ -57,7 +60,7 @@ def read(
   style, reader = tool_calls.format_of(calls), READERS[kind]
   for where, x in json_documents.documents(path):
     try:
-      yield reader(x, talk, style, outcome)
+      yield from reader(x, talk, style, outcome)
     except _MISTAKES as error:
       raise ValueError(
         f'{path}, {where} must be a trajectory of kind {kind!r}'
@@ -67,17 +70,19 @@ def read(
       raise ValueError(f'{path}, {where}: {error}') from error
 
 
-def _openai(x, talk, style: Format, outcome: float | None) -> StoredTrajectory:
+def _openai(
+  x, talk, style: Format, outcome: float | None
+) -> tuple[StoredTrajectory, ...]:
   made = _messages(x['messages'], style)
   score = _first(x, ('outcome', 'score', 'reward'), outcome)
   made = _rewarded(made, _reward(x))
   task = _task(made) if x.get('task') is None else x['task']
-  return conversation.trajectory(made, talk, task=task, outcome=score)
+  return (conversation.trajectory(made, talk, task=task, outcome=score),)
 
 
 def _verifiers(
   x, talk, style: Format, outcome: float | None
-) -> StoredTrajectory:
+) -> tuple[StoredTrajectory, ...]:
   score = _first(x, ('reward',), outcome)
   prompt, completion = (
     [{'role': r, 'content': x[k]}]
@@ -109,9 +114,10 @@ def _verifiers(
     for k, v in (x.get('metrics') or {}).items()
     if isinstance(v, int | float)
   }
-  return conversation.trajectory(
+  trajectory = conversation.trajectory(
     made, talk, task=task, outcome=score, terms=terms
   )
+  return (trajectory,)
 
 
 def _steps(x: Mapping[str, Any]) -> list[Any]:
@@ -122,7 +128,43 @@ def _steps(x: Mapping[str, Any]) -> list[Any]:
 _SIDES = (('prompt', 'user'), ('completion', AGENT))
 
 
-def _atif(x, talk, style: Format, outcome: float | None) -> StoredTrajectory:
+def _preferences(
+  x, talk, style: Format, outcome: float | None
+) -> tuple[StoredTrajectory, ...]:
+  """Returns the winner, then the loser; only their answers are trained on."""
+  del outcome
+  prompt = _side(x.get('prompt') or [], 'user')
+  chosen, rejected = (_side(x[name], AGENT) for name in ('chosen', 'rejected'))
+  same = [a == b for a, b in zip(chosen, rejected, strict=False)]
+  shared = same.index(False) if False in same else len(same)
+  head, sides = chosen[:shared], (chosen[shared:], rejected[shared:])
+  # Some files repeat the prompt at the head of both, others give it there.
+  prompt = head if head[: len(prompt)] == prompt else [*prompt, *head]
+  if not prompt or not all(sides):
+    raise ValueError(
+      'chosen and rejected must answer one prompt in two ways, got'
+      f' {len(prompt)} messages of a prompt; add the prompt, or leave the line'
+      ' out'
+    )
+  task, out = json.dumps(prompt), []
+  for side, score in zip(sides, (1.0, 0.0), strict=True):
+    before, after = _messages(prompt, style), _messages(side, style)
+    made = [m._replace(weight=0.0) for m in before] + after
+    made = _rewarded(made, score)
+    out.append(conversation.trajectory(made, talk, task=task, outcome=score))
+  return tuple(out)
+
+
+def _side(given: Any, role: str) -> list[Any]:
+  """Returns messages: a text is one of the role."""
+  if isinstance(given, str):
+    return [{'role': role, 'content': given}]
+  return list(numbers.listed('messages', given))
+
+
+def _atif(
+  x, talk, style: Format, outcome: float | None
+) -> tuple[StoredTrajectory, ...]:
   if not str(x.get('schema_version', '')).startswith('ATIF-v1.'):
     raise ValueError(
       'schema_version must be ATIF-v1.0 to ATIF-v1.7, got'
@@ -135,7 +177,8 @@ def _atif(x, talk, style: Format, outcome: float | None) -> StoredTrajectory:
   fields = {**(x.get('extra') or {}), **x}
   score = _first(fields, ('outcome', 'reward'), outcome)
   made = _rewarded(made, _reward(fields))
-  return conversation.trajectory(made, talk, task=_task(made), outcome=score)
+  task = _task(made)
+  return (conversation.trajectory(made, talk, task=task, outcome=score),)
 
 
 def _atif_step(step: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -168,6 +211,7 @@ def _atif_step(step: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 READERS: dict[str, Reader] = {
   'openai': _openai,
   'verifiers': _verifiers,
+  'preferences': _preferences,
   'atif': _atif,
 }
 

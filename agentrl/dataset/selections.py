@@ -87,3 +87,25 @@ def shortest_solved_per_task(
     if x.solved and shorter:
       best[x.task] = i
   return [xs[i] for i in sorted(best.values())]
+
+
+def in_pairs(
+  xs: Sequence[StoredTrajectory], *, most: int = 1, margin: float = 0.0
+) -> list[StoredTrajectory]:
+  """Winners and losers of each task in turn: win, lose, win, lose, ...
+
+  The r-th best of a task with its r-th worst by outcome, r < most and at most
+  half of them; of equal outcomes the first in the list is better. A pair that
+  does not differ by more than margin is left out.
+  """
+  tasks: dict[int | str, list[StoredTrajectory]] = {}
+  for x in xs:
+    tasks.setdefault(x.task, []).append(x)
+  out: list[StoredTrajectory] = []
+  for members in tasks.values():
+    ranked = sorted(members, key=lambda x: -x.outcome)
+    for r in range(min(most, len(ranked) // 2)):
+      win, lose = ranked[r], ranked[-1 - r]
+      if win.outcome - lose.outcome > margin:
+        out += [win, lose]
+  return out

@@ -88,10 +88,16 @@ def schedules(c: Config) -> dict[str, Schedule]:
 
 
 def warm(c: Config, alg: update.Algorithm) -> update.Algorithm:
-  """Returns the supervised algorithm: same policy, likelihood, own rate."""
+  """Returns the supervised algorithm: same policy, likelihood, own rate.
+
+  With sft.pairs it is the config's own, at that rate and without schedules.
+  """
   rule = alg.context.rules['policy']
   rule = rule._replace(lr=c.sft.lr, warmup=c.sft.warmup)
   rules = {**alg.context.rules, 'policy': rule}
+  if c.sft.pairs:
+    context = alg.context._replace(rules=rules)
+    return alg._replace(context=context, schedules={})
   return update.Algorithm.from_spec(
     spec=registry.MethodSpec(loss=(nll.nll.__name__,), gives=('role:policy',)),
     context=alg.context._replace(rules=rules),

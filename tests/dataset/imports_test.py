@@ -400,3 +400,45 @@ def test_what_is_no_list_is_refused(read, field, value):
   line['trajectory'] = [{'tokens': {'prompt_ids': [1], 'completion_ids': [2]}}]
   with errors.raises(ValueError, f'f 1 {field}'):
     read('verifiers', {**line, field: value}, talk=None)
+
+
+def said(role, content):
+  return {'role': role, 'content': content}
+
+
+def test_a_line_of_preferences_is_a_winner_and_a_loser(read):
+  asked = [said('user', 'Add 1 1.')]
+  tried = [*asked, said('assistant', '3'), said('user', 'No.')]
+  good, bad = said('assistant', 'Two.'), said('assistant', 'Four.')
+  repeated = {'chosen': [*tried, good], 'rejected': [*tried, bad]}
+  lines = (
+    {'prompt': 'Add 1 1.', 'chosen': 'Two.', 'rejected': 'Four.'},
+    {'prompt': tried, 'chosen': [good], 'rejected': [bad]},
+    repeated,
+    {'prompt': tried, **repeated},
+  )
+  made = read('preferences', *lines)
+  assert [x.outcome for x in made] == [1, 0] * 4
+  assert [WORDS.decode(x.turns[-1].message[:-1]) for x in made[:2]] == [
+    'Two.',
+    'Four.',
+  ]
+  assert made[0].task == made[1].task != made[2].task
+  assert [x.id for x in made[2:4]] * 2 == [x.id for x in made[4:]]
+  # Only answers that differ are trained on.
+  assert [t.weight.max() for t in made[2].turns] == [0, 1]
+  assert [len(x.turns) for x in made] == [1, 1, 2, 2, 2, 2, 2, 2]
+
+
+@pytest.mark.parametrize(
+  'line',
+  [
+    {'prompt': 'a', 'chosen': 'b', 'rejected': 'b'},
+    {'chosen': 'b', 'rejected': 'c'},
+    {'prompt': 'a', 'chosen': 'b'},
+    {'prompt': 'a', 'chosen': 'b', 'rejected': 3},
+  ],
+)
+def test_preferences_without_two_answers_are_refused(read, line):
+  with errors.raises(ValueError, 'line 1'):
+    read('preferences', line)

@@ -94,7 +94,7 @@ def test_configs_it_shows_fit_together(tmp_path, registry_of_test):
     for name, code in page.files.items()
     if 'get_config' in code
   }
-  assert set(shown) == {'my_kl.py', 'my_reward.py'}
+  assert set(shown) == {'my_kl.py', 'my_pairs.py', 'my_reward.py'}
   for name, code in shown.items():
     (tmp_path / name).write_text(code, encoding='utf-8')
     w = base.wiring(config_file.load(f'{tmp_path}/{name}:tiny'))

@@ -30,6 +30,7 @@ BESIDE = {
   'archer': {'critic': True, 'target': True},
   'archer_replay': {'critic': True, 'target': True},
   'digiq': {'critic': True, 'target': True},
+  'dpo': REFERENCE,
   'flow_grpo': REFERENCE,
   'gkd': {'teacher': False},
   'hiper': CRITIC,

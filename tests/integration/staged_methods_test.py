@@ -334,7 +334,8 @@ ALIKE = (
   'tablegpt_r1',
 )
 # An untrained policy shows no behaviour; its test has a judge that sees some.
-BY_ITSELF = ('behavior_priming',)
+# One that solves nothing makes no pairs: tests/configs/preferences_test.py.
+BY_ITSELF = ('behavior_priming', 'preflexor')
 STAGED = {x.partition(':')[0] for x in (*EDITED, *ALIKE, *BY_ITSELF)}
 
 

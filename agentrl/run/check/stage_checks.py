@@ -64,6 +64,39 @@ def mix(c: Config) -> None:
     )
 
 
+def pairs(plans: Sequence[StagePlan]) -> None:
+  """Checks what supervised stages on pairs are trained on, and by."""
+  for plan in plans:
+    c, spec = plan.config, base.wiring(plan.config)
+    if plan.kind != 'sft' or not c.sft.pairs:
+      continue
+    if not (c.sft.store or c.sft.mix):
+      raise ValueError(
+        f'stage {plan.name}: sft.store or sft.mix must name what sft.pairs'
+        ' compares, got neither; demonstrations have no losers'
+      )
+    if c.sft.batch % 2:
+      raise ValueError(
+        f'stage {plan.name}: sft.batch must be even with sft.pairs, got'
+        f' {c.sft.batch}; set it to {c.sft.batch + 1}'
+      )
+    if spec.memory:
+      raise ValueError(
+        f'stage {plan.name}: memory must be empty with sft.pairs, got'
+        f' {spec.memory[0]!r}; set stage.{plan.name}.memory to ()'
+      )
+    able = [
+      name
+      for name in registry.names('curate')
+      if 'pairs' in registry.get('curate', name).gives
+    ]
+    if not set(able) & set(spec.curate):
+      raise ValueError(
+        f'stage {plan.name}: c.curate must make pairs with sft.pairs, got'
+        f' {spec.curate}; add one of {tuple(able)}'
+      )
+
+
 def read(plan: StagePlan) -> tuple[str, ...]:
   """The sources that a stage reads."""
   if plan.kind == 'sft':

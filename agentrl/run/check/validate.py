@@ -114,6 +114,7 @@ def config(given: Any, devices: int | None = None) -> Config:
   recall_checks.check(c, spec)
   reading_checks.teachers(spec)
   reading_checks.sampled(c, spec)
+  stage_checks.pairs(stages.plans(c))
   if c.stage:
     _check_stages(c, devices)
   return c

@@ -2,12 +2,14 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
+from agentrl.configs.config import Config
 from agentrl.configs.stages import StagePlan
 from agentrl.dataset import jit_tasks, mixture
 from agentrl.dataset.mixture import TrajectorySource
@@ -20,11 +22,22 @@ from agentrl.run.stage.base import Stage
 from agentrl.run.stage.sources import Built
 from agentrl.types import TrainState
 
+BOTH = 2  # halves of a pair, neighbours in the data of sft.pairs
+
 
 def sft_stage(
-  s: Experiment, start: int, end: int, playing: EnvSampler, name: str = 'sft'
+  s: Experiment,
+  start: int,
+  end: int,
+  playing: EnvSampler,
+  name: str = 'sft',
+  carried: Collection[str] = (),
 ) -> Stage:
-  """Returns a supervised warm start on demonstrations, in epochs of its own."""
+  """Returns a supervised warm start on demonstrations, in epochs of its own.
+
+  Args:
+    carried: roles that go on, where it trains on pairs
+  """
 
   def task(state: TrainState, step: int) -> Any:
     c, tasks = s.config, sources.tasks_with_demos(s)
@@ -36,6 +49,11 @@ def sft_stage(
     key = step_key(state.key, Stream.SFT, step)
     return playing.replay(demos, key), {}
 
+  def begin(state: TrainState) -> TrainState:
+    if s.config.sft.pairs:
+      return stage_state.begin_rl(s, state, start, carried)
+    return stage_state.begin_sft(s, state) if start else state
+
   return Stage(
     name,
     'sft',
@@ -46,7 +64,7 @@ def sft_stage(
     algorithm=s.warm._replace(sample=trajectory_log.sampler_of(s, s.warm, 1)),
     task=task,
     collect=collect,
-    begin=lambda state: stage_state.begin_sft(s, state) if start else state,
+    begin=begin,
   )
 
 
@@ -59,7 +77,8 @@ def mixed_sft_stage(
 
   Args:
     openers: by source: whether the stage begins -> its trajectories
-    counts: [T, S] trajectories of each source at each step, see mixture.counts
+    counts: [T, S] trajectories of each source at each step, or pairs of them,
+      see mixture.counts
   """
   s = one.experiment
   reader = MixtureReader(s, one.start, one.end, openers, counts)
@@ -112,19 +131,30 @@ class MixtureReader:
 
   def read(self, step: int) -> Any:
     """Reads the trajectories of a step, as host arrays."""
-    read, seed = self._sources, self._s.config.seed
-    sizes = [len(source.heads) for source in read]
-    chosen = mixture.places(self._counts, sizes, seed, step - self._start)
+    read, c = self._sources, self._s.config
+    each = together(c)
+    sizes = [len(source.heads) // each for source in read]
+    chosen = mixture.places(self._counts, sizes, c.seed, step - self._start)
     taken = [
-      source.take(at)
+      source.take((each * at[:, None] + np.arange(each)).reshape(-1))
       for source, at in zip(read, chosen, strict=True)
       if len(at)
     ]
-    return stored_sft.arrays(self._s, [x for xs in taken for x in xs])
+    xs = [x for xs in taken for x in xs]
+    record, attempts = stored_sft.arrays(self._s, xs)
+    if c.sft.pairs:  # a group each, also where a pair or its task comes twice
+      group = jnp.arange(len(xs), dtype=jnp.int32) // each
+      attempts = attempts.replace(group=group)
+    return record, attempts
 
   @functools.cached_property
   def _thread(self) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(1, 'stored-trajectories')
+
+
+def together(c: Config) -> int:
+  """Returns how many neighbours of the data are drawn together."""
+  return BOTH if c.sft.pairs else 1
 
 
 def make(
@@ -135,6 +165,7 @@ def make(
   earlier: Sequence[Any],
   workdir: str,
   built: Built,
+  carried: Collection[str] = (),
 ) -> Stage | None:
   """Makes the supervised stage of a plan; None: without demonstrations.
 
@@ -142,19 +173,21 @@ def make(
     earlier: stages before it
     workdir: folder of the run, whose log 'found' reads
     built: what all stages are built of
+    carried: roles that go on, where it trains on pairs
   Raises:
     ValueError: a source is missing, empty or does not fit.
   """
   c = s.config
-  one = sft_stage(s, start, start + plan.steps, playing, plan.name)
+  size = c.sft.batch // together(c)
+  one = sft_stage(s, start, start + plan.steps, playing, plan.name, carried)
   openers: dict[str, Callable[[bool], TrajectorySource]]
   if store := stored_sft.open_store(s):
-    counts = np.full((plan.steps, 1), c.sft.batch)
+    counts = np.full((plan.steps, 1), size)
     openers = {'store': lambda begins: store}
   elif c.sft.mix:
     weights = sources.weights(s, plan.steps)
     try:
-      counts = mixture.counts(weights, c.sft.batch)
+      counts = mixture.counts(weights, size)
     except ValueError as error:
       raise ValueError(f'stage {plan.name}, sft.mix: {error}') from error
     openers = {

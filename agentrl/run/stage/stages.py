@@ -180,8 +180,8 @@ def make_stages(
   for plan in plans:
     of, player = built[plan.name]
     start = out[-1].end if out else 0
+    carried = _trained(out) & set(of.config.role)
     if plan.kind == 'rl':
-      carried = _trained(out) & set(of.config.role)
       end = start + plan.steps
       given = prefixes.opener(of, plan.name, player, out, workdir, built)
       out.append(
@@ -196,7 +196,9 @@ def make_stages(
           opener=given,
         )
       )
-    elif made := sft_stages.make(plan, of, start, player, out, workdir, built):
+    elif made := sft_stages.make(
+      plan, of, start, player, out, workdir, built, carried
+    ):
       out.append(made)
     else:
       _without_demos(of, plan, alone=len(plans) == 1)
@@ -204,8 +206,9 @@ def make_stages(
 
 
 def _trained(stages: Sequence[Stage]) -> frozenset[str]:
-  """Returns the roles but the policy that RL stages trained or moved."""
-  roles = [x.experiment.config.role for x in stages if x.kind == 'rl']
+  """Returns the roles but the policy that earlier stages trained or moved."""
+  configs = [(x.kind, x.experiment.config) for x in stages]
+  roles = [c.role for kind, c in configs if kind == 'rl' or c.sft.pairs]
   return frozenset(
     name
     for of_stage in roles

@@ -37,6 +37,8 @@ def check(s: Experiment, heads: np.ndarray, name: str) -> None:
     heads: [n] trajectory_store.HEAD
     name: of where they are from
   """
+  if s.config.sft.pairs:
+    in_turn(heads, name)
   fits = [HISTORIES.index(x) for x in (s.plan.history, '')]
   wrong = ~np.isin(heads['history'], fits) & (heads['turns'] > 1)
   if np.any(wrong):
@@ -70,6 +72,31 @@ def check(s: Experiment, heads: np.ndarray, name: str) -> None:
       f'trajectory {place} of {name} has the token {word},'
       f' and the model has {s.shape.vocab} words; build the store with the'
       " model's own tokenizer"
+    )
+
+
+def in_turn(heads: np.ndarray, name: str) -> None:
+  """Raises ValueError unless winners and losers of a task come in turn.
+
+  Args:
+    heads: [n] trajectory_store.HEAD
+    name: of where they are from
+  """
+  fix = 'edit the source into pairs, or import a file of preferences'
+  if len(heads) % 2:
+    raise ValueError(
+      f'{name} must hold winners and losers in turn for sft.pairs, got'
+      f' {len(heads)} trajectories, an odd number; {fix}'
+    )
+  win, lose = heads[::2], heads[1::2]
+  wrong = (win['task'] != lose['task']) | (win['outcome'] <= lose['outcome'])
+  if np.any(wrong):
+    place = int(np.argmax(wrong))
+    one, other = win[place], lose[place]
+    raise ValueError(
+      f'{name} must hold winners and losers in turn for sft.pairs, got outcomes'
+      f' {one["outcome"]} and {other["outcome"]} of tasks {one["task"]} and'
+      f' {other["task"]} at {2 * place} and {2 * place + 1}; {fix}'
     )
 
 
