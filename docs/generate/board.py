@@ -119,6 +119,7 @@ REASONS = {
   'adca': LACKS,
   'adca_allocation': LACKS,
   'cm2': LACKS,
+  'dpo': 'it came after this comparison',
   'dr_mas': 'there is one agent here',
   'duration_aware': 'all actions take the same time here',
   'icepop': SAME,

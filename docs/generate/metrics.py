@@ -40,6 +40,7 @@ SECTIONS = (
       'information',
       'kl',
       'blend',
+      'reward_model',
     ),
     'Reported by the components that a method names in `c.signal` and'
     ' `c.reward`.',
