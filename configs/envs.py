@@ -138,6 +138,12 @@ OWN: dict[str, dict[str, Any]] = {
     'host': dict(max_observation_tokens=56),
     'env': dict(train=4000),
   },
+  'sessions': {
+    # Notes are what it remembers.
+    'rollout': dict(history='turn', max_message_tokens=32, max_turns=10),
+    'host': dict(max_observation_tokens=76),
+    'env': dict(train=4000),
+  },
   'shop': {
     'rollout': dict(max_message_tokens=32, max_turns=5),
     'host': dict(max_observation_tokens=136),

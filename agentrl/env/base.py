@@ -75,6 +75,7 @@ FAMILIES: dict[str, str] = {
   'recommendation': 'agentrl.env.worlds.recommendation:Recommendation',
   'scienceworld': 'agentrl.env.external.scienceworld:ScienceWorld',
   'search_questions': 'agentrl.env.worlds.search_questions:SearchQuestions',
+  'sessions': 'agentrl.env.worlds.sessions.env:Sessions',
   'shop': 'agentrl.env.worlds.shop.env:Shop',
   'shop_logs': 'agentrl.env.worlds.shop.logs:ShopLogs',
   'sql_questions': 'agentrl.env.worlds.sql_questions:SqlQuestions',

@@ -34,6 +34,7 @@ TEXTS = {
   'itinerary': {},
   'math_python': {},
   'search_questions': {},
+  'sessions': {'manager': 'expert', 'answerer': 'exact'},
   'shop': {'catalogue': CATALOGUE},
   'shop_logs': {'form': 'json'},
   'sql_questions': {'kinds': 'join'},
