@@ -5,6 +5,7 @@ settings without a component in the stage (an hp of a loss that it does not
 name) are dropped.
 """
 
+import dataclasses
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from ml_collections import ConfigDict
 from agentrl import domain, registry
 from agentrl.configs import base, envs
 from agentrl.configs.config import Config, to_dict
-from agentrl.configs.sections import StageConfig
+from agentrl.configs.sections import ServiceConfig, StageConfig
 from agentrl.domain import suggest
 
 OWN = ('sft', 'rl')  # stages that every config has
@@ -135,6 +136,7 @@ def config_of(c: Config | ConfigDict, name: str) -> ConfigDict:
     if stage.kind == 'rl':
       own = {'sft.steps': 0, 'steps': stage.steps}
     _put(new, own)
+    _complete_services(new)
     _prune(new, given)
   base.check_names(new)
   return base.fill(new).lock()
@@ -161,6 +163,21 @@ def _move(c: ConfigDict, name: str) -> None:
   for service in (*envs.needs(c), *envs.component_services(c)):
     base.service(c, service)
   envs.fit(c)
+
+
+def _complete_services(c: ConfigDict) -> None:
+  """Fills in the fields of services, and drops those without a source.
+
+  A stage can so add a service by one field, and leave out an inherited one that
+  its environment does not ask by emptying its source.
+  """
+  defaults = dataclasses.asdict(ServiceConfig())
+  for name, given in list(c.service.items()):
+    made = defaults | to_dict(given)
+    c.service[name] = ConfigDict(made)
+    asked = (*envs.needs(c), *envs.component_services(c))
+    if made == defaults and name not in asked:
+      del c.service[name]
 
 
 def _prune(c: ConfigDict, given: dict[str, Any]) -> None:

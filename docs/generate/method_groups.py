@@ -57,7 +57,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     'expert_iteration', 'behavior_priming', 'continual_rft',
     'agent_r', 'eef', 'early_experience', 'early_experience_reflection', 'rise',
     'kat_coder', 'masksearch', 'echo_chamber', 'implicit_inference',
-    'chain_of_agents',
+    'chain_of_agents', 'memory_r1',
   ),
   'what is given: beginnings of demonstrations': (
     'prefix_rft', 'step_grpo', 'guided_retry', 'agent_rlvr',

@@ -1,13 +1,23 @@
 """Stages of a config: the config of each, and lists that cannot be."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from ml_collections import ConfigDict
 
 from agentrl import registry
-from agentrl.configs import base, envs, grpo, stages, tablegpt_r1
+from agentrl.configs import (
+  base,
+  envs,
+  grpo,
+  memory_r1,
+  stages,
+  tablegpt_r1,
+)
+from agentrl.configs.sections import ServiceConfig
 from agentrl.memory.task_statistics import TaskStatistics
-from agentrl.run import config_file
+from agentrl.run import build, config_file
 from agentrl.run.check import validate
 from agentrl.types import AttemptPlan
 from tests import errors
@@ -87,6 +97,24 @@ def test_another_environment_comes_with_its_settings():
   assert new.rollout.max_turns == 2
   assert new.rollout.history == 'full'
   validate.config(c)
+
+
+def test_a_stage_adds_and_leaves_out_services():
+  c = memory_r1.get_config('tiny')
+  played = {x: stages.config_of(c, x) for x in ('manager', 'answerer')}
+  (asked,) = played['manager'].service.items()
+  whole = dataclasses.asdict(ServiceConfig(role='other'))
+  assert (asked[0], asked[1].to_dict()) == ('answerer', whole)
+  assert list(played['answerer'].service) == ['manager']
+  c.stage.answerer.env.manager = 'append'
+  assert list(stages.config_of(c, 'answerer').service) == ['manager']
+  c.stage.answerer.service.manager.role = ''
+  assert not stages.config_of(c, 'answerer').service
+  # What the environment asks stays, and lacks its source.
+  c.stage.manager.service.answerer.role = ''
+  assert list(stages.config_of(c, 'manager').service) == ['answerer']
+  with errors.raises(ValueError, 'service.answerer.role'):
+    build.experiment(stages.config_of(c, 'manager'))
 
 
 WORLD = {'env.name': 'frozen_lake'}

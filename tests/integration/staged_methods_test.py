@@ -331,6 +331,7 @@ ALIKE = (
   'continual_rft',
   'implicit_inference',
   'masksearch',
+  'memory_r1',
   'tablegpt_r1',
 )
 # An untrained policy shows no behaviour; its test has a judge that sees some.
