@@ -248,7 +248,7 @@ def texts(
   write: Annotated[str, domain.OneOf(*WRITERS)] = 'solution',
   service: Annotated[str, domain.Text('a service')] = '',
   instruction: Annotated[str, domain.Text('a text', empty=False)] = ASK,
-  contrast: bool = True,
+  contrast: Annotated[bool, domain.Flag()] = True,
   operations: domain.Count = 2,
   shown: domain.Count = 16,
   floor: domain.Rate = 0.0,
