@@ -21,6 +21,7 @@ from agentrl.configs.env_sections import (
 from agentrl.configs.sections import (
   CheckpointConfig,
   CompactionConfig,
+  EditsConfig,
   EvalConfig,
   JudgingConfig,
   LogConfig,
@@ -80,6 +81,7 @@ class Config:
   lora: LoraConfig = LoraConfig()
   rollout: RolloutConfig = RolloutConfig()
   compaction: CompactionConfig = CompactionConfig()
+  edits: EditsConfig = EditsConfig()
   staleness: StalenessConfig = StalenessConfig()
   mesh: MeshConfig = MeshConfig()
   sft: SFTConfig = SFTConfig()

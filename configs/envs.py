@@ -17,6 +17,7 @@ from agentrl.domain import Field
 from agentrl.env import base, judge
 from agentrl.env.jit import base as jit_base
 from agentrl.rollout.compaction import SUMMARY
+from agentrl.rollout.edits import EDIT
 
 JITTED = tuple(env_sections.JITTED)
 
@@ -115,6 +116,11 @@ OWN: dict[str, dict[str, Any]] = {
   'leduc_poker': {
     'rollout': dict(max_turns=4),
     'env': dict(train=1200, test=240),
+  },
+  'lookups': {
+    'rollout': dict(max_message_tokens=34, max_turns=8),
+    'host': dict(max_observation_tokens=76),
+    'env': dict(train=4000),
   },
   'mcp': {
     'rollout': dict(max_message_tokens=96, max_turns=6),
@@ -298,8 +304,8 @@ def terms(c: ConfigDict) -> tuple[str, ...]:
   check_name(c.env.name)
   if in_jit(c.env.name):
     return tuple(of(c).columns)
-  compacts = c.rollout.history == 'compact'
-  return (*family(c).columns, *[SUMMARY] * compacts)
+  marks = {'compact': (SUMMARY,), 'edit': (EDIT,)}
+  return (*family(c).columns, *marks.get(c.rollout.history, ()))
 
 
 def columns(c: ConfigDict) -> tuple[str, ...]:

@@ -27,7 +27,9 @@ from agentrl.domain import (
 from agentrl.model.value import TRUNKS
 from agentrl.nn import attention_kernels, config
 from agentrl.optimizer import Optimizer
+from agentrl.rollout.edits import ARMS
 from agentrl.runtime import precision
+from agentrl.text.tool_calls import FormatName
 from agentrl.types import Span
 
 FRAMES = ('auto', 'chat', 'bare')
@@ -104,14 +106,16 @@ class RolloutConfig:
   max_message_tokens: Annotated[Count, 'most tokens of a message'] = 2
   history: Annotated[
     str,
-    OneOf('turn', 'full', 'compact'),
+    OneOf('turn', 'full', 'compact', 'edit'),
     "context of a turn: the last observations ('turn'), the whole trajectory"
-    " ('full'), or that until it is too long and begins anew behind a summary"
-    " ('compact', see compaction)",
+    " ('full'), that until it is too long and begins anew behind a summary"
+    " ('compact', see compaction), or that without what the policy has dropped"
+    " ('edit', see edits)",
   ] = 'turn'
   window: Annotated[Count, "observations in a context of history 'turn'"] = 1
   context: Annotated[
-    Count0, "most tokens of a context of history 'full'; 0: as needed"
+    Count0,
+    "most tokens of a context of history 'full' or 'edit'; 0: as needed",
   ] = 0
   state_hash_fraction: Annotated[
     float,
@@ -172,6 +176,26 @@ class CompactionConfig:
   request: Annotated[
     str, Text('a text', empty=False), 'message that asks for a summary'
   ] = 'Sum up what you need to go on.'
+
+
+@dataclasses.dataclass(frozen=True)
+class EditsConfig:
+  """Turns that the policy drops by a call, with rollout.history='edit'."""
+
+  arm: Annotated[
+    str,
+    OneOf(*ARMS),
+    "what a call does: drops turns ('own'), is answered and drops nothing"
+    " ('ignored'), or that, and the oldest turns go when there is no room"
+    " ('window')",
+  ] = 'own'
+  most: Annotated[Count, 'most edits of a trajectory'] = 4
+  calls: Annotated[
+    FormatName, 'format of the call; tagged: <drop>1 2</drop>'
+  ] = 'tagged'
+  teach: Annotated[bool, Flag(), 'the system message describes the call'] = (
+    False
+  )
 
 
 @dataclasses.dataclass(frozen=True)

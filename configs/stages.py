@@ -44,6 +44,7 @@ _SAMPLED = (
   'recall',
   'rollout',
   'compaction',
+  'edits',
   'host',
   'service',
   'judging',

@@ -65,6 +65,7 @@ FAMILIES: dict[str, str] = {
   'interview': 'agentrl.env.worlds.interview:Interview',
   'itinerary': 'agentrl.env.worlds.itinerary:Itinerary',
   'jsonl': 'agentrl.env.files.jsonl:Jsonl',
+  'lookups': 'agentrl.env.worlds.lookups:Lookups',
   'math_python': 'agentrl.env.worlds.math_python:MathPython',
   'mcp': 'agentrl.env.external.mcp:Mcp',
   'minigrid': 'agentrl.env.external.minigrid:MiniGrid',

@@ -1,8 +1,10 @@
 """Sessions as turns of a trajectory, and as conversations for graders."""
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
+from agentrl.env import base
 from agentrl.env.splits import content_key
 from agentrl.gateway.session import Session
 from agentrl.rollout import message_spans
@@ -17,6 +19,7 @@ def turns_of(stage: HostEnvBundle, session: Session) -> list[TurnData]:
   words, graph = stage.talk.words, session.graph
   for number in [n for n, call in graph.calls.items() if call.ids is None]:
     graph.drop(number)  # nobody was there to be told
+  mark = functools.partial(base.spans, stage.family)
   for i, turn in enumerate(graph.turns()):
     prompt = graph.calls[turn.call].prompt
     completion = session.completions[turn.call]
@@ -33,7 +36,7 @@ def turns_of(stage: HostEnvBundle, session: Session) -> list[TurnData]:
       0.0,
       False,
       info,
-      message_spans.of_message(stage.family, words, completion.ids),
+      message_spans.of_message(mark, words, completion.ids),
       message_spans.of_context(agent),
       text,
       branch,

@@ -31,7 +31,8 @@ from agentrl.gateway.session import (
 )
 from agentrl.rollout import keys, pack
 from agentrl.rollout.engine.driver import GeneratorDriver
-from agentrl.rollout.host import EpisodeLimits, Generator, HostEnvBundle
+from agentrl.rollout.engine.generator import Generator
+from agentrl.rollout.host import EpisodeLimits, HostEnvBundle
 from agentrl.rollout.pack import Episode
 from agentrl.text.tool_calls import format_of
 from agentrl.types import Attempts, Status

@@ -95,6 +95,7 @@ METRICS: Mapping[str, Description] = {
     ('rollout/progress', 'per turn', 'progress towards the solution'),
     ('rollout/switch', 'share', 'turns that chose a new subgoal'),
     ('rollout/summary', 'share', 'turns that sum up a compacted conversation'),
+    ('rollout/edit', 'share', 'turns that drop turns of their conversation'),
     ('rollout/cut', 'observations', 'that were shortened to fit'),
     ('rollout/fault/*', 'trajectories', 'lost to this environment error'),
     (

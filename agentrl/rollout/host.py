@@ -7,11 +7,11 @@ samples depends on its key and its index only, as in rollouts inside jit, and
 is stored in the same `Record`.
 """
 
-import dataclasses
+import functools
 import queue
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 from absl import logging
@@ -21,43 +21,25 @@ from agentrl.env.splits import content_key
 from agentrl.recall import base as recall
 from agentrl.rollout import keys, message_spans, pack
 from agentrl.rollout.compaction import SUMMARY, demonstrated
+from agentrl.rollout.edits import EDIT, Edit, Standing
 from agentrl.rollout.engine.engine import (
   Completion,
   GenerationFault,
   SamplingParams,
 )
+from agentrl.rollout.engine.generator import Generator
+from agentrl.rollout.episode import OpenEpisode
 from agentrl.rollout.hinted import Guidance
 from agentrl.rollout.limits import EpisodeLimits
 from agentrl.rollout.pack import TurnData
 from agentrl.rollout.record import Record
 from agentrl.rollout.workers.pool import EnvError, EnvWorker
+from agentrl.text import context_edits
 from agentrl.text.chat_format import ChatFormat
 from agentrl.text.chat_template import Conversation, Message
 from agentrl.types import Attempts, Span, Status
 
 CUT = ' (cut)'  # behind an observation that was longer than may be
-
-
-class Generator(Protocol):
-  """Text generator, one request of a sequence at a time, such as Engine."""
-
-  @property
-  def busy(self) -> bool:
-    """True while a round has work to do."""
-
-  def submit(
-    self, sequence: int, context: Sequence[int], how: SamplingParams
-  ) -> None:
-    """Requests the next message of a sequence, after all tokens before it."""
-
-  def dispatch(self) -> None:
-    """Begins a round; does not wait for it."""
-
-  def collect(self) -> Sequence[Completion | GenerationFault]:
-    """Waits for the round that was begun; returns what it finished."""
-
-  def cancel(self, sequence: int) -> None:
-    """Ends a sequence, whether it has a request or not."""
 
 
 class HostEnvBundle(NamedTuple):
@@ -79,8 +61,9 @@ class HostEnvBundle(NamedTuple):
   @property
   def columns(self) -> tuple[str, ...]:
     """The names of the info values of turns."""
-    compaction = self.limits.compaction
-    return (*self.family.columns, *[SUMMARY] * (compaction is not None))
+    limits, own = self.limits, self.family.columns
+    marks = {SUMMARY: limits.compaction, EDIT: limits.edits}
+    return (*own, *(name for name, rule in marks.items() if rule is not None))
 
   def record(self, ended: Sequence[pack.Episode]) -> Record:
     """Packs trajectories into the record of these environments."""
@@ -94,33 +77,6 @@ class HostEnvBundle(NamedTuple):
       branches=limits.row > 0,
       weightless=limits.compaction.weightless if limits.compaction else '',
     )
-
-
-@dataclasses.dataclass
-class _Episode:
-  """An episode under way."""
-
-  attempt: int  # its index b
-  worker: EnvWorker
-  began: float
-  talk: Conversation | None = None
-  context: tuple[int, ...] = ()  # new tokens of the pending turn
-  context_span: Sequence[int] = ()  # of each of them
-  follows: bool = True  # all its turns were given by a prefix
-  seen: list[str] = dataclasses.field(default_factory=list)
-  asked: str = ''  # what the pending turn answers
-  state: int = 0  # of the pending turn
-  turns: list[TurnData] = dataclasses.field(default_factory=list)
-  score: float = 0.0  # of the newest step
-  room: int = 0  # tokens of its conversation at most
-  compactions: int = 0
-  heard: tuple[str, str] | None = None  # text and role that await a summary
-  branch: bool = False  # the pending turn begins a segment
-  head: str = ''  # stands before the first observation of a segment
-  note: str = ''  # of a memory, before the first observation of a context
-  call: Any = None  # pending future of its worker
-  until: float = 0.0  # deadline of the call
-  allowed: float = 0.0  # seconds that the environment has for it
 
 
 def run_episodes(
@@ -166,7 +122,7 @@ class _EpisodeLoop:
     limit = self.attempts.limit
     self.waiting = iter([attempt for attempt in indices if limit[attempt] > 0])
     self.free = [workers[i] for i in reversed(range(len(workers)))]
-    self.open: dict[int, _Episode] = {}
+    self.open: dict[int, OpenEpisode] = {}
     self.answers: queue.SimpleQueue = queue.SimpleQueue()
     nothing = pack.Episode((), Status.SCHEDULE, 0.0)
     self.ended = {
@@ -199,7 +155,7 @@ class _EpisodeLoop:
   def begin(self) -> None:
     """Starts episodes in all free workers."""
     while self.free and (attempt := next(self.waiting, None)) is not None:
-      episode = _Episode(attempt, self.free.pop(), time.monotonic())
+      episode = OpenEpisode(attempt, self.free.pop(), time.monotonic())
       self.open[attempt] = episode
       episode.room = self.stage.limits.room(int(self.attempts.task[attempt]))
       how = self.stage.talk.words, self.stage.limits.notes
@@ -207,12 +163,12 @@ class _EpisodeLoop:
       call = episode.worker.reset(self.task(episode), int(self.seeds[attempt]))
       self.await_reply(episode, call, self.stage.limits.start)
 
-  def task(self, episode: _Episode) -> Mapping[str, Any]:
+  def task(self, episode: OpenEpisode) -> Mapping[str, Any]:
     return self.stage.tasks[self.attempts.task[episode.attempt]]
 
   def end(
     self,
-    episode: _Episode,
+    episode: OpenEpisode,
     status: Status,
     score: float = 0.0,
     fault: str = '',
@@ -226,7 +182,7 @@ class _EpisodeLoop:
     self.free.append(episode.worker)
     self.begin()
 
-  def fail(self, episode: _Episode, kind: str, text: str) -> None:
+  def fail(self, episode: OpenEpisode, kind: str, text: str) -> None:
     """An environment error costs its own trajectory only."""
     name = f'fault/{kind}'
     self.counts[name] = self.counts.get(name, 0) + 1
@@ -235,7 +191,7 @@ class _EpisodeLoop:
 
   # Results of environments.
 
-  def await_reply(self, episode: _Episode, call, seconds: float) -> None:
+  def await_reply(self, episode: OpenEpisode, call, seconds: float) -> None:
     episode.call, episode.allowed = call, seconds
     episode.until = time.monotonic() + seconds
     attempt = episode.attempt
@@ -283,7 +239,7 @@ class _EpisodeLoop:
         episode.worker.end()
         self.end(episode, Status.TIME_LIMIT)
 
-  def on_step(self, episode: _Episode, reply: base.Step) -> None:
+  def on_step(self, episode: OpenEpisode, reply: base.Step) -> None:
     """Records the result of a step; goes on or ends the episode."""
     last = episode.turns[-1]
     episode.turns[-1] = last._replace(
@@ -299,40 +255,46 @@ class _EpisodeLoop:
     else:
       self.request_message(episode, reply.text, reply.role)
 
-  def limit(self, episode: _Episode) -> int:
+  def limit(self, episode: OpenEpisode) -> int:
     """Returns the turns of an episode; demonstrated summaries come on top."""
     own = int(self.attempts.limit[episode.attempt])
     more = episode.compactions if self.stage.expert else 0
     return min(own + more, self.stage.limits.turns)
 
-  def turns_left(self, episode: _Episode) -> int:
+  def turns_left(self, episode: OpenEpisode) -> int:
     return max(self.limit(episode) - len(episode.turns), 0)
 
-  def end_early(self, episode: _Episode) -> None:
+  def end_early(self, episode: OpenEpisode) -> None:
     cut = self.limit(episode) < self.stage.limits.turns
     status = Status.SCHEDULE if cut else Status.TURN_LIMIT
     self.end(episode, status, episode.score)
 
   # Messages of the agent.
 
-  def request_message(self, episode: _Episode, text: str, role: str) -> None:
+  def request_message(self, episode: OpenEpisode, text: str, role: str) -> None:
     """Requests the next message if the context has room for it."""
     limits = self.stage.limits
     before = episode.talk
     prompt, text = self.observe(episode, text, role)
     if len(prompt.ids) + limits.message > episode.room:
-      if not self.compact(episode, text, role):
+      made = self.compact(episode, text, role)
+      if not made and not self.forget(episode, text, role):
         self.end(episode, Status.TOKEN_LIMIT)
       return
     start = 0
     if before is not None and limits.history != 'turn' and not episode.branch:
       start = len(before.ids)
+    if limits.edits and episode.standing:
+      number = len(episode.turns)
+      episode.standing = episode.standing.longer(number, prompt)
+    elif limits.edits:
+      episode.standing = Standing(prompt)
     episode.seen.append(text)
     episode.asked, episode.state, episode.head = text, _state(text), ''
     self.ask(episode, prompt, start, limits.message)
 
   def ask(
-    self, episode: _Episode, prompt: Conversation, start: int, budget: int
+    self, episode: OpenEpisode, prompt: Conversation, start: int, budget: int
   ) -> None:
     """Requests a message after a prompt, which is new from `start` on."""
     episode.talk, episode.context = prompt, prompt.ids[start:]
@@ -358,7 +320,7 @@ class _EpisodeLoop:
 
   # Conversations begin anew.
 
-  def compact(self, episode: _Episode, text: str, role: str) -> bool:
+  def compact(self, episode: OpenEpisode, text: str, role: str) -> bool:
     """Makes room for an observation; False if nothing is left to drop."""
     rule, before = self.stage.limits.compaction, episode.talk
     if rule is None or before is None or episode.compactions == rule.most:
@@ -380,7 +342,7 @@ class _EpisodeLoop:
     return True
 
   def begin_anew(
-    self, episode: _Episode, ids: Sequence[int], text: str, role: str
+    self, episode: OpenEpisode, ids: Sequence[int], text: str, role: str
   ) -> None:
     """Goes on behind a summary with the observation that waits for it."""
     rule, talk = self.stage.limits.compaction, self.stage.talk
@@ -391,7 +353,35 @@ class _EpisodeLoop:
     episode.branch = True
     self.request_message(episode, text, role)
 
-  def opened(self, episode: _Episode, text: str) -> Conversation:
+  # Conversations are edited.
+
+  def forget(self, episode: OpenEpisode, text: str, role: str) -> bool:
+    """Drops the oldest turn for an observation; False if it is not to."""
+    rule, standing = self.stage.limits.edits, episode.standing
+    if rule is None or not rule.slides or not (standing and standing.turns):
+      return False
+    self.go_on_from(episode, standing.without(standing.numbers[:1]))
+    self.request_message(episode, text, role)
+    return True
+
+  def go_on_from(self, episode: OpenEpisode, standing: Standing) -> None:
+    """Puts the newest message behind what is left of its conversation."""
+    episode.branch |= standing != episode.standing
+    episode.standing = standing
+    ids = episode.turns[-1].spoken.ids
+    episode.talk = self.stage.talk.add_reply(standing.whole, ids)
+
+  def on_edit(self, episode: OpenEpisode, edit: Edit) -> None:
+    """Answers a message that drops turns, or could not."""
+    rule, standing = self.stage.limits.edits, episode.standing
+    episode.edits += bool(edit.turns)
+    self.go_on_from(episode, rule.edited(standing, edit))
+    if not self.turns_left(episode):
+      self.end_early(episode)
+    else:
+      self.request_message(episode, edit.answer, rule.format.role)
+
+  def opened(self, episode: OpenEpisode, text: str) -> Conversation:
     system = self.stage.system
     begin = [Message('system', system)] if system else []
     text = episode.note + text
@@ -405,11 +395,12 @@ class _EpisodeLoop:
     return guidance.behind(int(self.attempts.task[attempt]), ids)
 
   def observe(
-    self, episode: _Episode, text: str, role: str
+    self, episode: OpenEpisode, text: str, role: str
   ) -> tuple[Conversation, str]:
     """Appends an observation, truncated to its limit; -> also its text."""
     limits, size = self.stage.limits, len(text)
     rebuilt = limits.history == 'turn'
+    label = context_edits.label(len(episode.turns)) if limits.edits else ''
     noted = len(self.stage.talk.words.encode(episode.note))
 
     def with_(size: int) -> tuple[Conversation, str, int]:
@@ -421,9 +412,8 @@ class _EpisodeLoop:
         before += limits.past if episode.talk else 0
         before += limits.observation if episode.head else 0
       else:
-        prompt = self.stage.talk.add_messages(
-          episode.talk, [Message(role, part)]
-        )
+        heard = [Message(role, label + part)]
+        prompt = self.stage.talk.add_messages(episode.talk, heard)
         before = len(episode.talk.ids)
       return prompt, part, len(prompt.ids) - before
 
@@ -436,7 +426,7 @@ class _EpisodeLoop:
       prompt, part, tokens = with_(size)
     return prompt, part
 
-  def rebuild(self, episode: _Episode, text: str, role: str) -> Conversation:
+  def rebuild(self, episode: OpenEpisode, text: str, role: str) -> Conversation:
     """Conversation rebuilt from the last `window` observations."""
     talk = self.stage.talk
     count = min(self.stage.limits.window - 1, len(episode.turns))
@@ -449,7 +439,7 @@ class _EpisodeLoop:
     return made
 
   def on_message(
-    self, episode: _Episode, spoken: Completion | GenerationFault
+    self, episode: OpenEpisode, spoken: Completion | GenerationFault
   ) -> None:
     if isinstance(spoken, Completion):
       self.act(episode, spoken)
@@ -458,22 +448,31 @@ class _EpisodeLoop:
     self.fail(episode, 'generator', spoken.text)
 
   def act(
-    self, episode: _Episode, spoken: Completion, *, forced: bool = False
+    self, episode: OpenEpisode, spoken: Completion, *, forced: bool = False
   ) -> None:
     """Steps the environment with a message, which the policy may be given."""
     words, prefix = self.stage.talk.words, self.stage.action_prefix
-    message = words, spoken.ids, prefix
+    _, text = message_spans.split(words, spoken.ids, prefix)
     heard, episode.heard = episode.heard, None
+    rule, edit, info = self.stage.limits.edits, None, {}
+    mark = functools.partial(base.spans, self.stage.family)
+    if heard is not None:
+      info = {SUMMARY: 1.0}
+    elif rule is not None:
+      edit = rule.read(text, episode.standing, episode.edits)
+    if edit is not None:
+      info = {EDIT: 1.0}
+      mark = functools.partial(context_edits.marked, rule.format)
     span = [Span.PREFIX if forced else Span.OTHER] * len(spoken.ids)
     if heard is None and not forced:
-      span = message_spans.of_message(self.stage.family, *message)
+      span = message_spans.of_message(mark, words, spoken.ids, prefix)
     turn = TurnData(
       episode.context,
       spoken,
       state=episode.state,
       reward=0.0,
-      invalid=False,
-      info={SUMMARY: 1.0} if heard is not None else {},
+      invalid=edit is not None and edit.invalid,
+      info=info,
       span=span,
       context_span=episode.context_span,
       observation=episode.asked,
@@ -483,12 +482,12 @@ class _EpisodeLoop:
     episode.branch = False
     if heard is not None:
       self.begin_anew(episode, spoken.ids, *heard)
-      return
-    episode.talk = self.stage.talk.add_reply(episode.talk, spoken.ids)
-    _, text = message_spans.split(*message)
-    self.await_reply(
-      episode, episode.worker.step(text), self.stage.limits.seconds
-    )
+    elif edit is not None:
+      self.on_edit(episode, edit)
+    else:
+      episode.talk = self.stage.talk.add_reply(episode.talk, spoken.ids)
+      call = episode.worker.step(text)
+      self.await_reply(episode, call, self.stage.limits.seconds)
 
 
 def _state(text: str) -> int:

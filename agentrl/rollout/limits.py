@@ -3,6 +3,7 @@
 import dataclasses
 
 from agentrl.rollout.compaction import Compaction
+from agentrl.rollout.edits import ContextEdits
 from agentrl.rollout.record import Capacity
 
 
@@ -12,7 +13,8 @@ class EpisodeLimits:
 
   history: 'turn' rebuilds the context of each turn from the last `window`
   observations and the messages between them; 'full' only appends; 'compact'
-  appends, and begins anew behind a summary when room runs out.
+  appends, and begins anew behind a summary when room runs out; 'edit' appends
+  until a message drops turns.
   """
 
   turns: int  # K
@@ -26,9 +28,10 @@ class EpisodeLimits:
   start: float = 600.0  # seconds for a reset, which may start a program
   patience: float = 3600.0  # seconds of a trajectory
   # Tokens of a row that holds all branches of a program or all segments of a
-  # compacted conversation; 0: there are none.
+  # compacted or edited conversation; 0: there are none.
   row: int = 0
   compaction: Compaction | None = None  # of history 'compact'
+  edits: ContextEdits | None = None  # of history 'edit'
   notes: int = 0  # tokens of the opening that a memory may fill
 
   @property

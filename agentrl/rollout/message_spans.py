@@ -1,8 +1,7 @@
 """Spans of the tokens that a model writes and reads in host environments."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from agentrl.env import base
 from agentrl.text import chat_format, spans
 from agentrl.text.tokenizer import Tokenizer
 from agentrl.types import Span
@@ -21,7 +20,7 @@ def split(
 
 
 def of_message(
-  family: base.EnvFamily,
+  mark: Callable[[str], Sequence[spans.Interval]],
   words: Tokenizer,
   ids: Sequence[int],
   action_prefix: str = '',
@@ -29,12 +28,15 @@ def of_message(
   """The `Span` of each token of a message, its end of turn included: OTHER.
 
   Calls and answers are those of the action, which is what environments see.
+
+  Args:
+    mark: the parts of an action, as `env.base.spans` has them of a family
   """
   before, action = split(words, ids, action_prefix)
   thoughts = (x for x in spans.mark(before) if x.part == 'thought')
   acted = (
     x._replace(start=x.start + len(before), end=x.end + len(before))
-    for x in base.spans(family, action)
+    for x in mark(action)
   )
   parts = spans.to_tokens(words, ids, [*thoughts, *acted])
   return [Span[part.upper()] for part in parts]

@@ -20,7 +20,7 @@ Running = concurrent.futures.Future[Completion]
 
 
 class ThreadedGenerator:
-  """See rollout.host.Generator; open until `close`.
+  """See rollout.engine.generator.Generator; open until `close`.
 
   A request that is cancelled and hangs keeps its own thread, and no other's
   place; nothing waits for it when the program ends.

@@ -108,7 +108,8 @@ def experiment(config: Any, like: Experiment | None = None) -> Experiment:
   model_checks.qk_clip(c, shape)
   first = size.context
   if isinstance(plan, host_rollout.EpisodeLimits) and plan.row:
-    first = 1  # a program's prompt is as long as it likes
+    # A program's prompt is as long as it likes.
+    first = plan.opening + plan.observation if plan.edits else 1
   model_checks.room(c, first + plan.message)
   pretrained.check_weights(c, shape)  # after all that is quick to say
   sets = like and (like.train, like.test)

@@ -13,6 +13,7 @@ from agentrl.configs import envs
 from agentrl.env import base as env_base
 from agentrl.rollout import registered
 from agentrl.rollout.compaction import SUMMARY
+from agentrl.rollout.edits import EDIT
 from docs.generate import components, config
 
 PAGE = 'docs/BATCH.md'
@@ -132,7 +133,8 @@ def _named() -> Iterator[str]:
   yield ''
   yield (
     f"With `rollout.history='compact'` each has `{SUMMARY}`, 1 on turns that"
-    ' are summaries.'
+    f" are summaries; with 'edit' each has `{EDIT}`, 1 on turns that drop"
+    ' turns.'
   )
   yield ''
 

@@ -32,6 +32,7 @@ TEXTS = {
   'in_context_regression': {'few_slopes': '2 7'},
   'interview': {},
   'itinerary': {},
+  'lookups': {},
   'math_python': {},
   'search_questions': {},
   'sessions': {'manager': 'expert', 'answerer': 'exact'},

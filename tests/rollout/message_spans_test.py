@@ -183,7 +183,8 @@ def test_calls_are_those_that_the_environment_made(name):
   for b, k, _, span in turns_of(batch):
     count = runs(span, Span.ARGUMENT)
     if 'fault_malformed' not in terms:
-      assert (count == 0) == bool(terms['invalid'][b, k]) or count == 1
+      acted = count > 0 or runs(span, Span.ANSWER) == 1
+      assert acted != bool(terms['invalid'][b, k]) or count == 1
       continue
     unread = terms['fault_malformed'][b, k]
     assert count == terms['calls'][b, k] - unread
@@ -261,12 +262,12 @@ def test_in_a_chat_what_the_template_writes_is_information(history, tmp_path):
 
 
 def test_an_action_behind_a_prefix_is_what_is_read():
-  family = Countdown(numbers=2)
+  mark = Countdown(numbers=2).spans
   text = (
     '<calculator>1</calculator><think>a</think>> <calculator>2</calculator>'
   )
   ids = [*WORDS.encode(text), WORDS.eot]
-  span = message_spans.of_message(family, WORDS, ids, '> ')
+  span = message_spans.of_message(mark, WORDS, ids, '> ')
   for part, want in {
     Span.THOUGHT: '<calculator>1</calculator><think>a</think>',
     Span.CALL: '<calculator></calculator>',
@@ -275,7 +276,7 @@ def test_an_action_behind_a_prefix_is_what_is_read():
     mine = [i for i, x in zip(ids, span, strict=True) if x == part]
     assert WORDS.decode(mine) == want
   # Without one nothing is taken off: the first call is a thought either way.
-  whole = message_spans.of_message(family, WORDS, ids)
+  whole = message_spans.of_message(mark, WORDS, ids)
   assert whole == [*span[:-1], Span.OTHER]
 
 

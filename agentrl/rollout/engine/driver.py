@@ -21,7 +21,7 @@ from agentrl.rollout.engine.engine import (
   GenerationFault,
   SamplingParams,
 )
-from agentrl.rollout.host import Generator
+from agentrl.rollout.engine.generator import Generator
 from agentrl.service.base import ServiceFault
 
 

@@ -86,7 +86,7 @@ Probe = Callable[[RemoteServer, PyTree, Published], None]
 
 
 class RemoteGenerator:
-  """See rollout.host.Generator; open until `close`."""
+  """See rollout.engine.generator.Generator; open until `close`."""
 
   def __init__(
     self,

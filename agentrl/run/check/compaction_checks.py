@@ -1,4 +1,4 @@
-"""Checks of conversations that begin anew behind a summary.
+"""Checks of conversations in segments: behind a summary, or edited.
 
 All of it is found before anything is built or compiled.
 """
@@ -10,13 +10,15 @@ from agentrl.env import base as base_env
 from agentrl.prefix import lengths
 from agentrl.rollout import registered
 from agentrl.rollout.compaction import SUMMARY
+from agentrl.rollout.edits import EDIT
 
 _FULL = "set rollout.history to 'full'"
+_MARKS = {'compact': SUMMARY, 'edit': EDIT}  # history in segments -> its term
 
 
 def check(c: Config, spec: registry.MethodSpec) -> None:
-  """Checks what plays a compacted conversation, and what it is trained on."""
-  if c.rollout.history != 'compact':
+  """Checks what plays a segmented conversation, and what it is trained on."""
+  if c.rollout.history not in _MARKS:
     return
   kind = registered.kind_of(spec)
   if not kind.on_host:
@@ -25,6 +27,13 @@ def check(c: Config, spec: registry.MethodSpec) -> None:
       f' env.name={c.env.name!r}, which is played inside jit, got'
       f' {c.rollout.history!r}; set it, or take a host environment'
     )
+  if c.rollout.history == 'compact':
+    _sizes(c)
+  _fits(c, spec, kind)
+
+
+def _sizes(c: Config) -> None:
+  """Checks the sizes of summaries and of what they make room for."""
   low, high = c.compaction.threshold
   if low > high:
     raise ValueError(
@@ -37,9 +46,20 @@ def check(c: Config, spec: registry.MethodSpec) -> None:
       f'{c.rollout.max_message_tokens}, as a summary is a message, got'
       f' {c.compaction.tokens}; raise rollout.max_message_tokens'
     )
-  alone = "with rollout.history='compact'"
+  if c.rollout.context:
+    raise ValueError(
+      "rollout.context must be 0 with rollout.history='compact', where"
+      f' compaction.threshold is the length, got {c.rollout.context}; set it,'
+      f' or {_FULL}'
+    )
+
+
+def _fits(
+  c: Config, spec: registry.MethodSpec, kind: registered.RolloutKind
+) -> None:
+  """Checks that what reads trajectories can do with their segments."""
+  alone = f'with rollout.history={c.rollout.history!r}'
   for path, value, allowed, why in (
-    ('rollout.context', c.rollout.context, 0, 'compaction.threshold is it'),
     ('rollout.window', c.rollout.window, 1, 'segments have no window'),
     (
       'rollout.null_observation',
@@ -57,12 +77,12 @@ def check(c: Config, spec: registry.MethodSpec) -> None:
       )
   if kind.purify is not None:
     raise ValueError(
-      f'rollout.kind must be one that keeps failed calls {alone}, whose'
-      f' summaries speak of them, got {c.rollout.kind!r}; {_FULL}'
+      f'rollout.kind must be one that keeps failed calls {alone}, whose later'
+      f' turns speak of them, got {c.rollout.kind!r}; {_FULL}'
     )
   if lengths.gives_turns(spec.prefix):
     raise ValueError(
-      f"prefix must be 'none' {alone}, since given turns have no summaries,"
+      f"prefix must be 'none' {alone}, since given turns have no segments,"
       f' got {spec.prefix!r}; {_FULL}'
     )
   for name in c.sft.mix:
@@ -74,15 +94,16 @@ def check(c: Config, spec: registry.MethodSpec) -> None:
 
 
 def family(c: Config, family: base_env.EnvFamily) -> None:
-  """Checks the environment of compacted conversations."""
-  if c.rollout.history != 'compact':
-    return
-  if SUMMARY in family.columns:
+  """Checks the environment of segmented conversations."""
+  history = c.rollout.history
+  mark = _MARKS.get(history)
+  if mark in family.columns:
     raise ValueError(
-      f'columns of env.name={c.env.name!r} must not have {SUMMARY!r}, the term'
-      f" of summaries, with rollout.history='compact', got {family.columns};"
-      ' rename it'
+      f'columns of env.name={c.env.name!r} must not have {mark!r}, the term of'
+      f' rollout.history={history!r}, got {family.columns}; rename it'
     )
+  if history != 'compact':
+    return
   shown = [x for x in stages.plans(c) if x.kind == 'sft']
   own = base_env.of(to_dict(c.env))
   writes = isinstance(own, base_env.WritesSummaries)

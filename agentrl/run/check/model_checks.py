@@ -76,7 +76,7 @@ def positions(shape: DecoderConfig, needed: int, what: str = 'a row') -> None:
 def room(c: Config, needed: int) -> None:
   """Checks that a full history can hold its first turn."""
   r = c.rollout
-  if r.history == 'full' and 0 < r.context < needed:
+  if r.history in ('full', 'edit') and 0 < r.context < needed:
     raise ValueError(
       f'rollout.context={r.context} tokens hold no first turn, which takes'
       f' up to {needed}; set it to more, or to 0 for whatever'

@@ -14,6 +14,7 @@ from agentrl.dataset import host_tasks
 from agentrl.env import base
 from agentrl.recall import base as recall_base
 from agentrl.rollout.compaction import Compaction
+from agentrl.rollout.edits import ContextEdits
 from agentrl.rollout.engine import engine
 from agentrl.rollout.hinted import Hint
 from agentrl.rollout.host import CUT, EpisodeLimits, HostEnvBundle
@@ -22,9 +23,10 @@ from agentrl.rollout.workers import executors
 from agentrl.rollout.workers.pool import EnvWorkerPool, env_workers
 from agentrl.run.check import compaction_checks, env_checks, service_checks
 from agentrl.run.play import readings, remote_engine
-from agentrl.text import chat_format, chat_template
+from agentrl.text import chat_format, chat_template, context_edits
 from agentrl.text.chat_template import Message
 from agentrl.text.tokenizer import Tokenizer
+from agentrl.text.tool_calls import format_of
 
 
 class HostEnvSpec(NamedTuple):
@@ -65,7 +67,8 @@ def sized(
   compaction_checks.family(c, family)
   talk = chat_format.framed(chat) if chat else chat_format.bare(words)
   # Some templates take only one system message.
-  system = '\n'.join(filter(None, (c.rollout.system, family.system)))
+  texts = c.rollout.system, family.system, edits_taught(c)
+  system = '\n'.join(filter(None, texts))
   plan = limits(c, system, talk)
   if isinstance(family, base.PlaysPrograms):
     plan = dataclasses.replace(plan, row=family.branches * plan.context)
@@ -147,12 +150,16 @@ def limits(
     )
   turn = h.max_observation_tokens + r.max_message_tokens
   context = opening + r.window * turn
-  if r.history == 'full':
+  if r.history in ('full', 'edit'):
     context = r.context or opening + r.max_turns * turn
-  compaction = None
+  compaction = edits = None
+  if r.history == 'edit':
+    e = c.edits
+    edits = ContextEdits(context, r.max_turns, e.most, e.calls, e.arm)
   if r.history == 'compact':
     compaction = compacted(c, opening, talk)
     context = compaction.context
+  branched = compaction or edits
   return EpisodeLimits(
     context=context,
     turns=r.max_turns,
@@ -164,10 +171,18 @@ def limits(
     seconds=h.step_timeout,
     start=h.reset_timeout,
     patience=h.episode_timeout,
-    row=compaction.row if compaction else 0,
+    row=branched.row if branched else 0,
     compaction=compaction,
+    edits=edits,
     notes=notes,
   )
+
+
+def edits_taught(c: Config) -> str:
+  """Describes the call that drops turns; '' where it is not to be taught."""
+  if c.rollout.history != 'edit' or not c.edits.teach:
+    return ''
+  return format_of(c.edits.calls).teach([context_edits.DROP])
 
 
 def compacted(
