@@ -125,7 +125,6 @@ REASONS = {
   'icepop': SAME,
   'lumina': LACKS,
   'mars': 'there is one agent here',
-  'memact_dcpo': LACKS,
   'mis': SAME,
   'muonclip': 'tables have neither matrices nor attention',
   'oprl_degraded': 'an instrument: the truth with a planted error',

@@ -28,5 +28,10 @@ def test_a_paper_stands_unless_one_of_its_configs_lacks_something():
 def test_configs_that_run_as_another_are_half_done():
   """They are told apart on the page of all methods, with what they lack."""
   docs = rows.docstrings()
-  found = rows.judge([row('x', 'Memory as Action: Autonomous Context')], docs)
-  assert found['half done'] == {'x': 'memact_dcpo'}
+  table = [
+    row('x', 'Dr. MAS', 'dr_mas'),
+    row('y', 'Memory as Action: Autonomous Context'),
+  ]
+  found = rows.judge(table, docs)
+  assert found['half done'] == {'x': 'dr_mas'}
+  assert found['stand'] == {'y': 'memact_dcpo'}

@@ -16,7 +16,8 @@ pytest.importorskip('bm25s', reason=install.command('host'))
 COMPOSED = (
   'agent_rlvr', 'agentmath_partial', 'artist', 'atom_searcher', 'calibration',
   'chatshop', 'compaction_rl', 'deep_dxsearch', 'doctor_r1',
-  'evinote_rag', 'marag_r1', 'mira', 'oni', 'prs', 'recoworld', 'shop_r1',
+  'evinote_rag', 'marag_r1', 'memact_dcpo', 'mira', 'oni', 'prs',
+  'recoworld', 'shop_r1',
   'chatshop_dcpo', 'cleaner', 'polar', 'prs_vspo', 'verltool',
   'smartsnap', 'speakrl', 'statefactory', 'tool_star', 'toolorchestra',
   'toolpo', 'toolrl',

@@ -114,7 +114,7 @@ def _settings(c: ConfigDict, plain: ConfigDict) -> Iterator[Part]:
     section = path.partition('.')[0]
     if section in TOLD or path not in usual or value == usual[path]:
       continue
-    sampled = section in ('rollout', 'compaction', 'env')
+    sampled = section in ('rollout', 'compaction', 'edits', 'env')
     shows = 'batch' if sampled else 'update'
     shows = 'later' if section == 'staleness' else shows
     yield Part(path, shows, _changed(c, {path: usual[path]}))

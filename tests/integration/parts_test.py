@@ -28,7 +28,6 @@ from tests.integration.parts import parts, pruned
 EQUAL = (
   'grpo',
   'duration_aware',  # in turns that take equally long
-  'memact_dcpo',  # where no context is edited
   'recoworld',  # whose idea is its world
   'verltool',  # whose idea is how tools are run
 )

@@ -3,15 +3,15 @@
 import pytest
 
 from agentrl import registry
-from agentrl.configs import base, compaction_rl, grpo
+from agentrl.configs import base, compaction_rl, grpo, memact_dcpo
 from agentrl.run import build
 from agentrl.run.check import validate
 from agentrl.run.play import host_env
 from tests import errors
 
 
-def changed(arg='tiny', **changes):
-  c = compaction_rl.get_config(arg)
+def changed(method=compaction_rl, **changes):
+  c = method.get_config('tiny')
   with c.unlocked():
     for path, value in changes.items():
       node, names = c, path.split('__')
@@ -44,10 +44,11 @@ def test_mistakes(changes, sentence):
 
 def test_worlds_that_cannot():
   """Worlds inside jit, programs, and experts without summaries."""
-  c = grpo.get_config('tiny,env=sokoban')
-  c.rollout.history = 'compact'
-  with errors.raises(ValueError, 'rollout.history sokoban'):
-    validate.config(c)
+  for history in ('compact', 'edit'):
+    c = grpo.get_config('tiny,env=sokoban')
+    c.rollout.history = history
+    with errors.raises(ValueError, f'rollout.history sokoban {history}'):
+      validate.config(c)
   c = grpo.get_config('tiny,env=program')
   c.env.function, c.env.world = 'tests.gateway.players:play', 'countdown'
   c.rollout.history, c.compaction.threshold = 'compact', (300, 300)
@@ -108,3 +109,30 @@ def test_only_demonstrations_have_an_expert(tmp_path):
   assert host_env.demonstrated(s.config, s.world).expert
   s = build.experiment(changed(**sizes, compaction__summary='none'))
   assert host_env.demonstrated(s.config, s.world).expert is None
+
+
+@pytest.mark.parametrize(
+  ('changes', 'sentence'),
+  [
+    (dict(edits__arm='moon'), 'edits.arm moon'),
+    (dict(edits__calls='morse'), 'edits.calls morse'),
+    (dict(edits__most=0), 'edits.most 0'),
+    (dict(rollout__window=2), 'rollout.window 2'),
+    (dict(rollout__null_observation='-'), 'rollout.null_observation'),
+    (dict(sft__store='mine'), 'sft.store mine'),
+    (dict(prefix='random_prefix'), 'prefix random_prefix'),
+  ],
+)
+def test_edits_that_cannot_be(changes, sentence):
+  with errors.raises(ValueError, sentence):
+    validate.config(changed(memact_dcpo, **changes))
+
+
+def test_an_edited_conversation_holds_its_first_turn(tmp_path):
+  sizes = dict(data=str(tmp_path), env__train=8, env__test=4)
+  with errors.raises(ValueError, 'rollout.context 109 110'):
+    build.experiment(changed(memact_dcpo, rollout__context=109, **sizes))
+  s = build.experiment(changed(memact_dcpo, rollout__context=110, **sizes))
+  assert s.capacity.row == 5 * 110
+  assert s.world.columns == (*s.world.family.columns, 'edit')
+  assert 'term:edit' in registry.provided(s.algorithm.spec)
