@@ -16,8 +16,8 @@ from agentrl.configs import config, env_sections
 from agentrl.domain import Field
 from agentrl.env import base, judge
 from agentrl.env.jit import base as jit_base
+from agentrl.rollout import edits
 from agentrl.rollout.compaction import SUMMARY
-from agentrl.rollout.edits import EDIT
 
 JITTED = tuple(env_sections.JITTED)
 
@@ -304,7 +304,7 @@ def terms(c: ConfigDict) -> tuple[str, ...]:
   check_name(c.env.name)
   if in_jit(c.env.name):
     return tuple(of(c).columns)
-  marks = {'compact': (SUMMARY,), 'edit': (EDIT,)}
+  marks = {'compact': (SUMMARY,), 'edit': edits.TERMS}
   return (*family(c).columns, *marks.get(c.rollout.history, ()))
 
 

@@ -96,6 +96,7 @@ METRICS: Mapping[str, Description] = {
     ('rollout/switch', 'share', 'turns that chose a new subgoal'),
     ('rollout/summary', 'share', 'turns that sum up a compacted conversation'),
     ('rollout/edit', 'share', 'turns that drop turns of their conversation'),
+    ('rollout/read', 'tokens', 'that a turn reads, where turns are dropped'),
     ('rollout/cut', 'observations', 'that were shortened to fit'),
     ('rollout/fault/*', 'trajectories', 'lost to this environment error'),
     (

@@ -27,6 +27,8 @@ from agentrl.text.tool_calls import format_of
 from agentrl.text.tool_calls.base import Format
 
 EDIT = 'edit'  # the term that is 1 on turns that edit
+READ = 'read'  # the term of the tokens that a turn reads
+TERMS = (EDIT, READ)
 ARMS = ('own', 'ignored', 'window')
 OFTEN = 'no more edits'  # the answer to one too many
 
@@ -36,10 +38,12 @@ class Standing(NamedTuple):
 
   task: Conversation  # up to where the policy speaks first
   turns: tuple[tuple[int, Conversation], ...] = ()  # (number, the turn alone)
+  gone: tuple[int, ...] = ()  # numbers of those that only seem to be dropped
 
   @property
   def numbers(self) -> tuple[int, ...]:
-    return tuple(number for number, _ in self.turns)
+    """The numbers of the turns that can be dropped."""
+    return tuple(number for number, _ in self.turns if number not in self.gone)
 
   @property
   def whole(self) -> Conversation:
@@ -78,11 +82,6 @@ class ContextEdits:
     return format_of(self.calls)
 
   @property
-  def slides(self) -> bool:
-    """Whether the oldest turns go where there is no room."""
-    return self.arm == 'window'
-
-  @property
   def row(self) -> int:
     """The most tokens of a trajectory, all of its segments."""
     count = {'own': 1 + self.most, 'ignored': 1, 'window': self.turns}
@@ -101,4 +100,12 @@ class ContextEdits:
 
   def edited(self, standing: Standing, edit: Edit) -> Standing:
     """Returns the conversation that the policy goes on from."""
-    return standing.without(edit.turns) if self.arm == 'own' else standing
+    if self.arm == 'own':
+      return standing.without(edit.turns)
+    return standing._replace(gone=(*standing.gone, *edit.turns))
+
+  def slid(self, standing: Standing) -> Standing | None:
+    """Drops the oldest turn where there is no room; None: it is not to go."""
+    if self.arm != 'window' or not standing.turns:
+      return None
+    return standing.without((standing.turns[0][0],))

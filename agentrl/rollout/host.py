@@ -21,7 +21,7 @@ from agentrl.env.splits import content_key
 from agentrl.recall import base as recall
 from agentrl.rollout import keys, message_spans, pack
 from agentrl.rollout.compaction import SUMMARY, demonstrated
-from agentrl.rollout.edits import EDIT, Edit, Standing
+from agentrl.rollout.edits import EDIT, READ, TERMS, Edit, Standing
 from agentrl.rollout.engine.engine import (
   Completion,
   GenerationFault,
@@ -62,8 +62,8 @@ class HostEnvBundle(NamedTuple):
   def columns(self) -> tuple[str, ...]:
     """The names of the info values of turns."""
     limits, own = self.limits, self.family.columns
-    marks = {SUMMARY: limits.compaction, EDIT: limits.edits}
-    return (*own, *(name for name, rule in marks.items() if rule is not None))
+    own = (*own, *[SUMMARY] * (limits.compaction is not None))
+    return (*own, *TERMS) if limits.edits else own
 
   def record(self, ended: Sequence[pack.Episode]) -> Record:
     """Packs trajectories into the record of these environments."""
@@ -242,8 +242,9 @@ class _EpisodeLoop:
   def on_step(self, episode: OpenEpisode, reply: base.Step) -> None:
     """Records the result of a step; goes on or ends the episode."""
     last = episode.turns[-1]
+    info = {**last.info, **reply.info}
     episode.turns[-1] = last._replace(
-      reward=reply.reward, invalid=reply.invalid, info=reply.info
+      reward=reply.reward, invalid=reply.invalid, info=info
     )
     episode.score = reply.score
     if reply.done:
@@ -358,16 +359,17 @@ class _EpisodeLoop:
   def forget(self, episode: OpenEpisode, text: str, role: str) -> bool:
     """Drops the oldest turn for an observation; False if it is not to."""
     rule, standing = self.stage.limits.edits, episode.standing
-    if rule is None or not rule.slides or not (standing and standing.turns):
+    left = rule.slid(standing) if rule and standing else None
+    if left is None:
       return False
-    self.go_on_from(episode, standing.without(standing.numbers[:1]))
+    self.go_on_from(episode, left)
     self.request_message(episode, text, role)
     return True
 
   def go_on_from(self, episode: OpenEpisode, standing: Standing) -> None:
     """Puts the newest message behind what is left of its conversation."""
-    episode.branch |= standing != episode.standing
-    episode.standing = standing
+    before, episode.standing = episode.standing, standing
+    episode.branch |= before is not None and before.turns != standing.turns
     ids = episode.turns[-1].spoken.ids
     episode.talk = self.stage.talk.add_reply(standing.whole, ids)
 
@@ -458,10 +460,11 @@ class _EpisodeLoop:
     mark = functools.partial(base.spans, self.stage.family)
     if heard is not None:
       info = {SUMMARY: 1.0}
-    elif rule is not None:
+    elif rule is not None and episode.talk is not None:
+      info = {READ: float(len(episode.talk.ids))}
       edit = rule.read(text, episode.standing, episode.edits)
     if edit is not None:
-      info = {EDIT: 1.0}
+      info |= {EDIT: 1.0}
       mark = functools.partial(context_edits.marked, rule.format)
     span = [Span.PREFIX if forced else Span.OTHER] * len(spoken.ids)
     if heard is None and not forced:

@@ -13,7 +13,7 @@ from agentrl.configs import envs
 from agentrl.env import base as env_base
 from agentrl.rollout import registered
 from agentrl.rollout.compaction import SUMMARY
-from agentrl.rollout.edits import EDIT
+from agentrl.rollout.edits import EDIT, READ
 from docs.generate import components, config
 
 PAGE = 'docs/BATCH.md'
@@ -134,7 +134,7 @@ def _named() -> Iterator[str]:
   yield (
     f"With `rollout.history='compact'` each has `{SUMMARY}`, 1 on turns that"
     f" are summaries; with 'edit' each has `{EDIT}`, 1 on turns that drop"
-    ' turns.'
+    f' turns, and `{READ}`, the tokens that a turn reads.'
   )
   yield ''
 

@@ -99,6 +99,9 @@ def test_without_an_edit_it_is_the_whole_history():
       two = two[..., : one.shape[2]]
     if field.name == 'columns':
       assert not two.pop('edit').any()
+      length = want.context_len + want.message_len
+      before = np.cumsum(length, 1) - want.message_len
+      np.testing.assert_array_equal(two.pop('read'), before * want.valid)
     if field.name in ('seg', 'state'):  # the latter is without numbers
       continue
     jax.tree.map(np.testing.assert_array_equal, one, two)

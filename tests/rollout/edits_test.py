@@ -1,5 +1,6 @@
 """Conversations that the policy edits: what is read, and when not."""
 
+import contextlib
 import dataclasses
 import re
 
@@ -11,9 +12,15 @@ import pytest
 from agentrl.env.worlds.lookups import Lookups
 from agentrl.rollout import keys
 from agentrl.rollout import record as record_lib
+from agentrl.rollout.chat_generator import (
+  Conversations,
+  WrittenMessage,
+  generate_by,
+)
 from agentrl.rollout.edits import ContextEdits
 from agentrl.rollout.engine.engine import Completion
 from agentrl.rollout.scripted import ScriptedGenerator
+from agentrl.rollout.threaded import ThreadedGenerator
 from agentrl.task.base import make_attempts
 from agentrl.text import chat_format, chat_template
 from agentrl.types import Copies, Prefix, Span, Status
@@ -23,7 +30,7 @@ from tests.rollout.compacted import COUNT, WORDS, attempts, engine, text
 from tests.rollout.edited import RULES, edited, edits, played, rule
 
 DROPS = (
-  ['go', '<drop>1</drop>so', 'on', '<drop>9 1</drop>', '<drop>3 2</drop>', 'x'],
+  ['go', '<drop>1</drop>so', 'on', '<drop>3 1</drop>', '<drop>3 2</drop>', 'x'],
   ['<drop>1</drop>', '<drop></drop>', 'go', '<drop>1 2 3</drop>!', 'x', 'y'],
 )
 
@@ -80,6 +87,8 @@ def test_what_is_read_is_what_the_rule_says(arm):
   one, two = ended
   for episode in ended:
     assert read(episode) == expected(episode, made)
+    sizes = [len(x) for x in read(episode)]
+    assert [x.info['read'] for x in episode.turns] == sizes
     assert episode.status == Status.TURN_LIMIT
   assert edits(one) == [1, 3, 4]
   assert edits(two) == [0, 1, 3]
@@ -158,6 +167,28 @@ def test_a_chat_template_frames_what_stays(tmp_path, kind):
     want = talk.add_messages(want, [chat_template.Message('user', heard)])
   assert [x.branch for x in turns] == [False, False, False, True, True]
   assert tuple(turns[4].context) == want.ids
+
+
+def test_another_model_reads_what_is_left():
+  """One at an address, which is given messages and not tokens."""
+  heard, said = [], iter(['go', '<drop>1</drop>noted', 'on'])
+
+  def ask(messages, seed):
+    heard.append(messages)
+    return WrittenMessage(next(said))
+
+  conversations = Conversations()
+  world = edited(rule(ContextEdits, context=600, turns=3))
+  limits = dataclasses.replace(world.limits, message=40, observation=60)
+  world = world._replace(talk=conversations.recorded(world.talk), limits=limits)
+  generate = generate_by(ask, conversations, WORDS)
+  one = make_attempts(np.zeros(1, int), 1, 3, 1.0)
+  with contextlib.closing(ThreadedGenerator(generate, 1)) as generator:
+    hosted.play(world, generator, one, count=1)
+  task = ('user', 'read dawn')
+  assert heard[1][:2] == (task, ('assistant', 'go'))
+  note = ('assistant', '<drop>1</drop>noted')
+  assert heard[2] == (task, note, ('user', '[2] dropped 1'))
 
 
 def test_there_is_an_end_to_edits_and_to_room():

@@ -8,17 +8,17 @@ from agentrl.configs import stages
 from agentrl.configs.config import Config, to_dict
 from agentrl.env import base as base_env
 from agentrl.prefix import lengths
-from agentrl.rollout import registered
+from agentrl.rollout import edits, registered
 from agentrl.rollout.compaction import SUMMARY
-from agentrl.rollout.edits import EDIT
 
 _FULL = "set rollout.history to 'full'"
-_MARKS = {'compact': SUMMARY, 'edit': EDIT}  # history in segments -> its term
+# History in segments -> its terms.
+_TERMS = {'compact': (SUMMARY,), 'edit': edits.TERMS}
 
 
 def check(c: Config, spec: registry.MethodSpec) -> None:
   """Checks what plays a segmented conversation, and what it is trained on."""
-  if c.rollout.history not in _MARKS:
+  if c.rollout.history not in _TERMS:
     return
   kind = registered.kind_of(spec)
   if not kind.on_host:
@@ -96,12 +96,12 @@ def _fits(
 def family(c: Config, family: base_env.EnvFamily) -> None:
   """Checks the environment of segmented conversations."""
   history = c.rollout.history
-  mark = _MARKS.get(history)
-  if mark in family.columns:
-    raise ValueError(
-      f'columns of env.name={c.env.name!r} must not have {mark!r}, the term of'
-      f' rollout.history={history!r}, got {family.columns}; rename it'
-    )
+  for term in _TERMS.get(history, ()):
+    if term in family.columns:
+      raise ValueError(
+        f'columns of env.name={c.env.name!r} must not have {term!r}, a term of'
+        f' rollout.history={history!r}, got {family.columns}; rename it'
+      )
   if history != 'compact':
     return
   shown = [x for x in stages.plans(c) if x.kind == 'sft']

@@ -134,5 +134,5 @@ def test_an_edited_conversation_holds_its_first_turn(tmp_path):
     build.experiment(changed(memact_dcpo, rollout__context=109, **sizes))
   s = build.experiment(changed(memact_dcpo, rollout__context=110, **sizes))
   assert s.capacity.row == 5 * 110
-  assert s.world.columns == (*s.world.family.columns, 'edit')
+  assert s.world.columns == (*s.world.family.columns, 'edit', 'read')
   assert 'term:edit' in registry.provided(s.algorithm.spec)
