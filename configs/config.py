@@ -18,10 +18,9 @@ from agentrl.configs.env_sections import (
   HostConfig,
   SokobanConfig,
 )
+from agentrl.configs.history_sections import CompactionConfig, EditsConfig
 from agentrl.configs.sections import (
   CheckpointConfig,
-  CompactionConfig,
-  EditsConfig,
   EvalConfig,
   JudgingConfig,
   LogConfig,

@@ -1,7 +1,8 @@
 """Sections of a config: each field with its type, domain, meaning and default.
 
 `configs.config.Config` holds them; those of the environment are in
-`configs.env_sections`.
+`configs.env_sections`, those of compacted and edited conversations in
+`configs.history_sections`.
 """
 
 import dataclasses
@@ -27,9 +28,7 @@ from agentrl.domain import (
 from agentrl.model.value import TRUNKS
 from agentrl.nn import attention_kernels, config
 from agentrl.optimizer import Optimizer
-from agentrl.rollout.edits import ARMS
 from agentrl.runtime import precision
-from agentrl.text.tool_calls import FormatName
 from agentrl.types import Span
 
 FRAMES = ('auto', 'chat', 'bare')
@@ -147,55 +146,6 @@ class RolloutConfig:
   kind: Annotated[
     str, Name('a rollout component'), 'how environments are played'
   ] = 'jit'
-
-
-@dataclasses.dataclass(frozen=True)
-class CompactionConfig:
-  """Conversations that begin anew, with rollout.history='compact'."""
-
-  threshold: Annotated[
-    tuple[int, int],
-    Tuple(Whole(1), length=2),
-    'fewest and most tokens of a conversation; the length is drawn per task,'
-    ' and a group shares it',
-  ] = (192, 256)
-  summary: Annotated[
-    str,
-    OneOf('own', 'masked', 'shuffled', 'none'),
-    "what follows: the policy's summary ('own'), one that is written and not"
-    " trained ('masked'), its tokens in another order ('shuffled'), or"
-    " none of it ('none')",
-  ] = 'own'
-  tokens: Annotated[Count, 'most tokens of a summary'] = 32
-  most: Annotated[Count, 'most compactions of a trajectory'] = 4
-  keep_task: Annotated[
-    bool,
-    Flag(),
-    'the first observation stays; False: summaries have to carry it',
-  ] = True
-  request: Annotated[
-    str, Text('a text', empty=False), 'message that asks for a summary'
-  ] = 'Sum up what you need to go on.'
-
-
-@dataclasses.dataclass(frozen=True)
-class EditsConfig:
-  """Turns that the policy drops by a call, with rollout.history='edit'."""
-
-  arm: Annotated[
-    str,
-    OneOf(*ARMS),
-    "what a call does: drops turns ('own'), is answered and drops nothing"
-    " ('ignored'), or that, and the oldest turns go when there is no room"
-    " ('window')",
-  ] = 'own'
-  most: Annotated[Count, 'most edits of a trajectory'] = 4
-  calls: Annotated[
-    FormatName, 'format of the call; tagged: <drop>1 2</drop>'
-  ] = 'tagged'
-  teach: Annotated[bool, Flag(), 'the system message describes the call'] = (
-    False
-  )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,8 +17,8 @@ from agentrl import configs, domain
 FOLDER = pathlib.Path(configs.__file__).parent  # of the methods
 # Modules that are no methods.
 _SHARED = {
-  *('__init__', 'base', 'config', 'env_sections', 'envs', 'pretrained'),
-  *('sections', 'stages'),
+  *('__init__', 'base', 'config', 'env_sections', 'envs', 'history_sections'),
+  *('pretrained', 'sections', 'stages'),
 }
 FILLED = ('hp.', 'coef.')  # fields that components bring along
 

@@ -20,7 +20,7 @@ _HEAD = """\
 # Config
 
 Made by `python -m docs.generate.config` from what `configs/config.py`,
-`configs/sections.py`, `configs/env_sections.py` and the environments declare;
+`configs/sections.py`, `configs/*_sections.py` and the environments declare;
 do not edit it.
 
 Every field is a flag: `--config=configs/oprl.py:tiny --config.steps=50`. A
