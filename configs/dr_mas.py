@@ -11,8 +11,10 @@ an invalid message is c.reward = ('env', 'invalid').
 
 Agents are the seats of an environment that has some, such as env=kuhn_poker.
 In one without seats this is GRPO in which longer trajectories weigh more in the
-mean. Missing: a model for each agent, and workflows of agents that work on one
-task together; the games here are zero-sum, and every agent is called in each.
+mean.
+
+Missing: a model for each agent, and workflows of agents that work on one task
+together; the games here are zero-sum, and every agent is called in each.
 
   python -m experiments.train --config=configs/dr_mas.py \
     --workdir=runs/dr_mas
