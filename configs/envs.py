@@ -56,6 +56,11 @@ OWN: dict[str, dict[str, Any]] = {
     'host': dict(max_observation_tokens=24),  # a result of three digits
     'env': dict(numbers=2, largest=30, train=800),
   },
+  'door_codes': {
+    'rollout': dict(max_message_tokens=2, max_turns=1),
+    'host': dict(max_observation_tokens=32),
+    'env': dict(train=1000),
+  },
   'errands': {
     'rollout': dict(max_message_tokens=8, max_turns=8),
     'host': dict(max_observation_tokens=12),

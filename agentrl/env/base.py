@@ -53,6 +53,7 @@ FAMILIES: dict[str, str] = {
   'case_corpus': 'agentrl.env.worlds.case_corpus:CaseCorpus',
   'consultation': 'agentrl.env.worlds.consultation:Consultation',
   'countdown': 'agentrl.env.worlds.countdown:Countdown',
+  'door_codes': 'agentrl.env.worlds.door_codes:DoorCodes',
   'errands': 'agentrl.env.worlds.errands:Errands',
   'event_stream': 'agentrl.env.worlds.event_stream:EventStream',
   'fact_corpus': 'agentrl.env.worlds.fact_corpus.env:FactCorpus',

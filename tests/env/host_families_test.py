@@ -22,6 +22,7 @@ CATALOGUE = str(FILES / 'catalogue.jsonl')
 TEXTS = {
   'case_corpus': {},
   'countdown': {'operations': '+*', 'demonstrate': 'steps'},
+  'door_codes': {},
   'errands': {},
   'fact_corpus': {
     'held_out': 'facts',

@@ -1,0 +1,188 @@
+"""Door codes: what opens a door is told by no task, but by experience.
+
+Every door has a code, the same in all tasks. A task asks for one of them, and
+has a number that means nothing and tells tasks apart:
+
+  417 b
+  3
+
+A first attempt can only guess. A note of an earlier one helps, if the policy
+reads notes. So that a small model can learn to, there is a told kind of task,
+whose codes are its own and stand in it, of some doors, as notes would:
+
+  Notes:
+  b3
+  a1
+  417 b
+  3
+
+A model that is trained on told tasks alone guesses evenly where a door has no
+note, knows none of the lasting codes, and follows notes that are wrong as well.
+"""
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+
+from agentrl import domain
+from agentrl.env import task_sampling
+from agentrl.env.base import HostTask, Step
+from agentrl.text.message import Message
+from agentrl.text.tool_calls.base import spoken
+
+HEADING = 'Notes:'
+DOORS = 'abcdefgh'
+CASES = 1000  # numbers that tell tasks of a door apart
+RULES = (
+  'Every door, a letter, has a code, a digit from 1 to {codes}, which notes may'
+  ' tell, such as b3. Say the code of the door that stands last.'
+)
+LOST = 'Say one digit.'
+_ENTRY = re.compile(r'^(\d+)\. ([a-h])(\d)$', re.MULTILINE)
+_ATTEMPT = re.compile(
+  r'^Attempt \d+ \((solved|not solved)\):$'
+  r'(?:(?!^Attempt ).)*?\d+ ([a-h])\s*\n\[assistant\] *(\d)',
+  re.MULTILINE | re.DOTALL,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class DoorCodes:
+  """A task is a door, a number, the door's code, and notes if it is told."""
+
+  doors: Annotated[int, domain.Whole(1, len(DOORS))] = 3
+  codes: Annotated[int, domain.Whole(2, 9)] = 3  # digits that a code may be
+  table: domain.Seed = 0  # what the lasting codes are drawn by
+  told: bool = False  # tasks have codes of their own, and notes of some
+  teach: bool = False  # the system text states the rules
+
+  columns: ClassVar[tuple[str, ...]] = ('noted',)
+  worker: ClassVar[str] = 'thread'
+
+  def __post_init__(self):
+    domain.check_fields(self)
+
+  @property
+  def system(self) -> str:
+    return RULES.format(codes=self.codes) if self.teach else ''
+
+  def name(self) -> str:
+    return task_sampling.name('door_codes', self)
+
+  def lasting(self) -> list[int]:
+    """Draws the code of every door, the same in all tasks that are not told.
+
+    No code is of two doors while there are others.
+    """
+    each = np.resize(np.arange(1, self.codes + 1), self.doors)
+    return np.random.default_rng(self.table).permutation(each).tolist()
+
+  def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
+    """Yields tasks demonstrated by the code; see `EnvFamily`."""
+    return task_sampling.drawn(self._draw, _solve, split, count, seed)
+
+  def describe(self, task: Mapping[str, Any]) -> str:
+    return observation(task)
+
+  def env(self) -> 'DoorCodesEnv':
+    return DoorCodesEnv(self.codes)
+
+  def _draw(self, rng: np.random.Generator) -> dict[str, Any]:
+    door, case = int(rng.integers(self.doors)), int(rng.integers(CASES))
+    codes, notes = self.lasting(), list[str]()
+    if self.told:
+      codes = rng.integers(1, self.codes + 1, self.doors).tolist()
+      some = rng.permutation(self.doors)[: rng.integers(self.doors + 1)]
+      notes = [note(i, codes[i]) for i in some]
+    return {
+      'door': DOORS[door],
+      'case': case,
+      'code': codes[door],
+      'notes': notes,
+    }
+
+
+def _solve(task: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+  return task, (str(task['code']),)
+
+
+def note(door: int, code: int) -> str:
+  """Writes what a note says of a door: 'b3'."""
+  return f'{DOORS[door]}{code}'
+
+
+def observation(task: Mapping[str, Any]) -> str:
+  """Writes what an agent sees first: the notes of a told task, the door."""
+  notes = [HEADING, *task['notes']] if task['notes'] else []
+  return '\n'.join([*notes, f'{task["case"]} {task["door"]}'])
+
+
+class DoorCodesEnv:
+  """Grades one digit; see `HostEnv`."""
+
+  def __init__(self, codes: int):
+    self._codes = codes
+
+  def reset(self, task: Mapping[str, Any], seed: int) -> str:
+    del seed  # nothing is random
+    self._task = task
+    return observation(task)
+
+  def step(self, message: str) -> Step:
+    task, said = self._task, spoken(message).strip()
+    named = any(x.startswith(task['door']) for x in task['notes'])
+    info = {'noted': float(named)}
+    if said not in map(str, range(1, self._codes + 1)):
+      return Step(LOST, done=True, invalid=True, info=info)
+    score = float(said == str(task['code']))
+    return Step('', score, True, score, info=info)
+
+  def close(self) -> None:
+    """Nothing is held."""
+
+
+def lesson(messages: Sequence[Message], *, seed: int) -> str:
+  """Writes what a group's attempts taught, as a service: the door's code.
+
+  The code of a solved attempt is right. If no entry is of the door it is added;
+  one that says something else is rewritten, and further ones of the door are
+  deleted. Without a solved attempt nothing is known.
+
+  Args:
+    messages: a question of `recall.operations`
+  """
+  del seed  # nothing is random
+  return _told(messages[-1].content, 0)
+
+
+def shuffled_lesson(messages: Sequence[Message], *, seed: int) -> str:
+  """Writes the same notes, each of another door: a and b change places, ..."""
+  del seed  # nothing is random
+  return _told(messages[-1].content, 1)
+
+
+def _told(text: str, partner: int) -> str:
+  """Returns the operations of a question; partner: 1, of the door beside."""
+  right = {
+    (door, code)
+    for how, door, code in _ATTEMPT.findall(text)
+    if how == 'solved'
+  }
+  if len(right) != 1:
+    return json.dumps([{'op': 'NOOP'}])
+  ((own, code),) = right
+  door = DOORS[DOORS.index(own) ^ partner]
+  entries = [(int(i), said) for i, of, said in _ENTRY.findall(text)
+             if of == door]  # fmt: skip
+  operations: list[dict[str, Any]] = []
+  if not entries:
+    operations = [{'op': 'ADD', 'text': f'{door}{code}'}]
+  elif entries[0][1] != code:
+    change = {'op': 'UPDATE', 'entry': entries[0][0], 'text': f'{door}{code}'}
+    operations = [change]
+  operations += [{'op': 'DELETE', 'entry': i} for i, _ in entries[1:]]
+  return json.dumps(operations or [{'op': 'NOOP'}])
