@@ -1,4 +1,4 @@
-"""Retrieval: the entries of the most similar tasks, or of the best score."""
+"""Retrieval: entries of the most similar tasks, of the best score, or all."""
 
 from typing import Annotated
 
@@ -123,6 +123,34 @@ def drawn(
   chosen = np.full((len(x.task), k), -1)
   chosen[:, : order.shape[1]] = np.where(found, order, -1)
   return exchanged(x, chosen, live) if arm == 'shuffled' else chosen
+
+
+@registry.register('recall', needs=('memory:texts',), metrics=measure)
+def whole(
+  x: RecallInputs,
+  *,
+  k: domain.Count = 16,
+  tokens: domain.Count = 128,
+  heading: Heading = 'Notes:',
+  arm: Annotated[str, domain.OneOf('own', 'empty')] = 'own',
+) -> np.ndarray:
+  """Reads the whole bank in its order: every attempt the same list.
+
+  Entries stay where they are when they are rewritten; one that is added takes
+  the place of a deleted one, else the end of the list. Training-Free GRPO's
+  experiences (2510.08191).
+
+  Args:
+    k: entries that an attempt reads, at most, the first of the list
+    tokens: of all that it reads, at most
+    heading: line before them; '': none
+    arm: 'own', or 'empty', a control: the list is written, and not read
+  """
+  del tokens, heading  # of what is made of it
+  live = np.flatnonzero(np.asarray(x.bank.length) > 0)[: k * (arm == 'own')]
+  row = np.full(k, -1)
+  row[: live.size] = live
+  return np.broadcast_to(row, (len(x.task), k)).copy()
 
 
 def exchanged(

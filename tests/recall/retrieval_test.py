@@ -152,3 +152,13 @@ def test_an_empty_bank_is_read_by_no_one():
     for arm in ('own', 'shuffled'):
       got = chosen(name, inputs(x, query, np.ones((2, 3))), k=2, arm=arm)
       np.testing.assert_array_equal(got, np.full((2, 2), -1))
+
+
+def test_the_whole_list_is_read_in_its_order():
+  x = bank([[5], [], [6, 7], [8]], read=np.array([0, 0, 9, 9.0]))
+  many = inputs(x, np.zeros((3, 0)), np.zeros((4, 0)), step=2)
+  for k, want in ((4, [0, 2, 3, -1]), (2, [0, 2]), (6, [0, 2, 3, -1, -1, -1])):
+    assert chosen('whole', many, k=k).tolist() == [want] * 3
+  best = inputs(x, np.zeros((1, 0)), np.zeros((4, 0)), step=-1)
+  assert chosen('whole', best, k=3).tolist() == [[0, 2, 3]]
+  assert chosen('whole', best, k=3, arm='empty').tolist() == [[-1, -1, -1]]

@@ -13,8 +13,9 @@ NONE = repr(retrieval.none.__name__)
 
 
 def check(c: Config, spec: registry.MethodSpec) -> None:
-  """Checks who plays an attempt that reads, and what it goes on with."""
+  """Checks who writes and reads, and what attempts that read go on with."""
   recall = base.of(spec)
+  _check_writer(c, spec)
   if recall is None:
     return
   if not envs.in_jit(c.env.name) and isinstance(
@@ -30,6 +31,27 @@ def check(c: Config, spec: registry.MethodSpec) -> None:
       f'recall must be {NONE} with collect={c.collect!r}, whose attempts go on'
       f' when the memory is another, got {c.recall!r}; set recall to {NONE}'
     )
+
+
+def _check_writer(c: Config, spec: registry.MethodSpec) -> None:
+  """Checks that a service that writes sees the attempts and the entries."""
+  for name in spec.memory:
+    own = registry.get('memory', name, 'c.memory')
+    values = registry.settings(own, spec.values('memory', name))
+    if not values.get('service'):
+      continue
+    if envs.in_jit(c.env.name):
+      raise ValueError(
+        f"hp.memory.{name}.service must be '' for env.name={c.env.name!r},"
+        ' inside jit, where no service sees attempts, got'
+        f' {values["service"]!r}; set another hp.memory.{name}.write'
+      )
+    if name not in base.memories(spec):
+      raise ValueError(
+        f'recall must be a component that reads {name!r}, which'
+        f' hp.memory.{name}.service={values["service"]!r} writes, got'
+        f' {c.recall!r}; name one, or leave the memory out'
+      )
 
 
 def together(configs: Sequence[Config]) -> None:

@@ -56,6 +56,22 @@ def test_who_writes_is_named(memory):
     validate.config(config(**memory))
 
 
+def by_service(arg):
+  c = config(arg, write='service', service='writer')
+  base.service(c, 'writer', function='agentrl.env.worlds.door_codes:lesson')
+  return c
+
+
+def test_a_service_writes_what_is_read_and_seen():
+  validate.config(by_service('tiny,env=countdown'))
+  unread = by_service('tiny,env=countdown')
+  unread.recall = 'none'
+  with errors.raises(ValueError, "recall texts 'none'"):
+    validate.config(unread)
+  with errors.raises(ValueError, 'hp.memory.texts.service sokoban'):
+    validate.config(by_service('tiny'))
+
+
 def test_several_seeds_read_apart():
   plain = validate.config(grpo.get_config('tiny'))
   recall_checks.together([plain, plain])
