@@ -333,6 +333,7 @@ ALIKE = (
   'masksearch',
   'memory_r1',
   'tablegpt_r1',
+  'training_free_grpo',
 )
 # An untrained policy shows no behaviour; its test has a judge that sees some.
 # One that solves nothing makes no pairs: tests/configs/preferences_test.py.
