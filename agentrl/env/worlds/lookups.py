@@ -128,6 +128,11 @@ def page(task: Mapping[str, Any], who: int) -> str:
   )
 
 
+def info(*, looked: float = 0.0, right: float = 0.0) -> dict[str, float]:
+  """Returns the values of the columns of a turn."""
+  return {'looked': looked, 'right': right}
+
+
 class LookupsEnv:
   """Environment that shows pages and takes one answer. See `HostEnv`.
 
@@ -149,19 +154,19 @@ class LookupsEnv:
     if calls:
       name = calls[0].args.get('name') if isinstance(calls[0], Call) else None
       if calls[0] != Call(LOOK.name, {'name': name}) or name not in PEOPLE:
-        return Step(LOST, invalid=True)
+        return Step(LOST, invalid=True, info=info())
       shown = page(self._task, PEOPLE.index(name))
-      return Step(shown, role=self._form.role, info={'looked': 1.0})
+      return Step(shown, role=self._form.role, info=info(looked=1.0))
     answer = final(message)
     if answer is None:
-      return Step(LOST, invalid=True)
+      return Step(LOST, invalid=True, info=info())
     said = re.findall(r'[a-z]+', answer.lower())
     asked = self._task['asked']
     right = sum(
       x == wanted(self._task, who) for x, who in zip(said, asked, strict=False)
     )
     score = right / len(asked) if len(said) == len(asked) else 0.0
-    return Step('', score, True, score, info={'right': float(right)})
+    return Step('', score, True, score, info=info(right=float(right)))
 
   def close(self) -> None:
     pass
