@@ -90,6 +90,9 @@ class Jsonl:
         ) from error
     return some
 
+  def describe(self, task: Mapping[str, Any]) -> str:
+    return task['text']
+
   def env(self) -> 'PromptEnv':
     return PromptEnv(self.grader())
 

@@ -135,6 +135,9 @@ class CaseCorpus:
     """Returns 1 where a case of the disease can be shown, else 0."""
     return float(self._plan(task) is not None)
 
+  def describe(self, task: Mapping[str, Any]) -> str:
+    return ' '.join(task['symptoms'])
+
   def env(self) -> tool_env.ToolEnv:
     def begin(task: Mapping[str, Any], seed: int) -> tool_env.ToolTask:
       del seed  # nothing is random

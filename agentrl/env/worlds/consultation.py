@@ -103,6 +103,9 @@ class Consultation:
     """The optimal policy, where its diagnosis is right; see `EnvFamily`."""
     return task_sampling.drawn(self._draw, self._solve, split, count, seed)
 
+  def describe(self, task: Mapping[str, Any]) -> str:
+    return Visit(self, task).text
+
   def served(self, services: Mapping[str, Service]) -> base.EnvFamily:
     return base.WithServices(self, lambda: self._env(services['user']))
 

@@ -78,6 +78,9 @@ class Errands:
     names = (PEOPLE[i] for i in task['asked'])
     return ' '.join(f'{x} {known[x]}' if x in known else x for x in names)
 
+  def describe(self, task: Mapping[str, Any]) -> str:
+    return self.env().reset(task, 0)
+
   def env(self) -> 'ErrandsEnv':
     return ErrandsEnv()
 

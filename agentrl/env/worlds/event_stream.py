@@ -100,6 +100,9 @@ class EventStream:
     gains = self.gains(events, turn)
     return int(gains.argmax()) if gains.max() > 0 else NONE
 
+  def describe(self, task: Mapping[str, Any]) -> str:
+    return self.env().reset(task, 0)
+
   def env(self) -> 'EventStreamEnv':
     return EventStreamEnv(self)
 

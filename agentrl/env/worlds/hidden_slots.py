@@ -117,6 +117,9 @@ class HiddenSlots:
       lambda rng: self._draw(rng, split), self._solve, split, count, seed
     )
 
+  def describe(self, task: Mapping[str, Any]) -> str:
+    return SlotRequest(self, task).text
+
   def served(self, services: Mapping[str, Service]) -> base.EnvFamily:
     return base.WithServices(self, lambda: self._env(services['user']))
 

@@ -76,6 +76,9 @@ class Household:
     del task
     return 1.0
 
+  def describe(self, task: Mapping[str, Any]) -> str:
+    return self.env().reset(task, 0)
+
   def env(self) -> 'HouseholdEnv':
     return HouseholdEnv(self.noise)
 

@@ -75,6 +75,9 @@ class Interview:
     """Yields tasks demonstrated by bisection; see `EnvFamily`."""
     return task_sampling.drawn(self._draw, _solve, split, count, seed)
 
+  def describe(self, task: Mapping[str, Any]) -> str:
+    return ' '.join(map(str, task['numbers']))
+
   def served(self, services: Mapping[str, Service]) -> base.EnvFamily:
     return base.WithServices(
       self, lambda: InterviewEnv(services['user'], self.noise)

@@ -153,6 +153,9 @@ class MathPython:
     calls = format_of(self.format).locate(message, [_TOOL])
     return spans.mark(message, calls)
 
+  def describe(self, task: Mapping[str, Any]) -> str:
+    return task['question']
+
   def env(self) -> tool_env.ToolEnv:
     try:
       tool = Python(Sandbox(SandboxLimits(seconds=self.seconds)))

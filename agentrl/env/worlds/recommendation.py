@@ -91,6 +91,9 @@ class Recommendation:
     """The session of a task before its first turn."""
     return UserSession(self, task)
 
+  def describe(self, task: Mapping[str, Any]) -> str:
+    return self.env().reset(task, 0)
+
   def env(self) -> 'RecommendationEnv':
     return RecommendationEnv(self)
 

@@ -96,6 +96,9 @@ class SearchQuestions:
     calls = format_of(self.format).locate(message, [_TOOL])
     return spans.mark(message, calls)
 
+  def describe(self, task: Mapping[str, Any]) -> str:
+    return task['question']
+
   def env(self) -> tool_env.ToolEnv:
     search = _search(self.corpus, self.people, self.passages)
 

@@ -119,6 +119,7 @@ def test_a_chat_of_one_message_and_a_system_message(tmp_path):
   assert family.system == 'Be brief.'
   (task,) = family.tasks('train', 1, 0)
   assert family.env().reset(task.task, 0) == task.task['text']
+  assert family.describe(task.task) == task.task['text']
   assert task.task['row'] in lines
   other = Jsonl(write(tmp_path / 'two', [*lines, chat('Be long.', 'x')]))
   with errors.raises(ValueError, 'x Be long'):

@@ -180,6 +180,9 @@ class FactCorpus:
 
     return task_sampling.drawn(draw, self._solve, split, count, seed)
 
+  def describe(self, task: Mapping[str, Any]) -> str:
+    return self.env().reset(task, 0)
+
   def env(self) -> 'FactEnv':
     return FactEnv(self)
 

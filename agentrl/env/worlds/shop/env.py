@@ -101,6 +101,9 @@ class Shop:
     """Marks an action as a call and its brackets' content as argument."""
     return spans.mark(message, _locate(message))
 
+  def describe(self, task: Mapping[str, Any]) -> str:
+    return self.env().reset(task, 0)
+
   def env(self) -> 'ShopEnv':
     return ShopEnv(shelf_of(self.catalogue, self.products), self.page)
 

@@ -135,6 +135,9 @@ class UnreliableTools:
     """
     return task_sampling.drawn(self._draw, self._solve, split, count, seed)
 
+  def describe(self, task: Mapping[str, Any]) -> str:
+    return self.env().reset(task, 0)
+
   def env(self) -> 'UnreliableToolsEnv':
     return UnreliableToolsEnv(self)
 
