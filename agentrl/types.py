@@ -100,6 +100,7 @@ class Written(struct.PyTreeNode):
   task: Array  # [n] i32  training task that the text is of
   entry: Array  # [n] i32  that it replaces; -1: none
   seen: Array  # [n] i32  step at which that entry was written
+  reward: Array  # [n] f32  return of the attempt that the text is; 0: of none
 
 
 # Attempts made, tokens that the policy sampled, environment steps.

@@ -7,6 +7,7 @@ of tokens in the TrainState, so that checkpoints hold it and a run that was
 killed goes on bit for bit.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -15,7 +16,8 @@ import jax.numpy as jnp
 from flax import struct
 
 from agentrl import domain, mesh, registry, segment
-from agentrl.memory import trajectory_ring
+from agentrl.advantage import returns
+from agentrl.memory import likeness, trajectory_ring
 from agentrl.memory.base import Memory
 from agentrl.text import observation_tokens
 from agentrl.types import (
@@ -46,6 +48,7 @@ class TextBank(struct.PyTreeNode):
   written: Array  # [C] i32  step that wrote it; -1: never
   read: Array  # [C] f32  trajectories that read it
   decisive: Array  # [C] f32  those of them that were solved
+  reward: Array  # [C] f32  return of the attempt that it is; 0: of none
 
 
 def empty(capacity: int, width: int) -> TextBank:
@@ -57,6 +60,7 @@ def empty(capacity: int, width: int) -> TextBank:
     written=jnp.full(capacity, -1, jnp.int32),
     read=jnp.zeros(capacity),
     decisive=jnp.zeros(capacity),
+    reward=jnp.zeros(capacity),
   )
 
 
@@ -111,12 +115,15 @@ def retired(bank: TextBank, floor: float, reads: int) -> TextBank:
   return bank.replace(length=jnp.where(poor, 0, bank.length))
 
 
-def applied(bank: TextBank, new: Written, step) -> TextBank:
+def applied(
+  bank: TextBank, new: Written, step, *, merge: float = 1.0
+) -> TextBank:
   """Applies operations: first updates and deletions, then additions.
 
     entry >= 0, length > 0   UPDATE: another text for the entry, its counts stay
     entry >= 0, length = 0   DELETE
-    entry <  0, length > 0   ADD, unless an entry has the same text
+    entry <  0, length > 0   ADD, unless an entry has the same text, or one
+                             whose `likeness` to it is at least `merge`
     entry <  0, length = 0   NOOP
 
   An operation on an entry that was written anew since it was seen does nothing.
@@ -126,6 +133,7 @@ def applied(bank: TextBank, new: Written, step) -> TextBank:
 
   Args:
     new: n operations; of several on one entry the last is applied
+    merge: 1: entries of the same text alone are one
   """
   capacity = bank.length.shape[0]
   old = new.entry >= 0
@@ -138,12 +146,11 @@ def applied(bank: TextBank, new: Written, step) -> TextBank:
     length=bank.length.at[at].set(new.length, mode='drop'),
     written=bank.written.at[at].set(step, mode='drop'),
   )
-  there = jax.vmap(observation_tokens.content_hash)(bank.tokens, bank.length)
-  here = jax.vmap(observation_tokens.content_hash)(new.tokens, new.length)
   add = (new.entry < 0) & (new.length > 0)
-  known = (here[:, None] == there[None]) & (bank.length > 0)[None]
-  earlier = jnp.tril(here[:, None] == here[None], -1) & add[None]
-  add &= ~jnp.any(known, axis=1) & ~jnp.any(earlier, axis=1)
+  known = likeness.alike(new, bank, merge) & (bank.length > 0)[None]
+  add &= ~jnp.any(known, axis=1)
+  earlier = jnp.tril(likeness.alike(new, new, merge), -1) & add[None]
+  add &= ~jnp.any(earlier, axis=1)
   live = bank.length > 0
   now = live & (bank.written == step)
   order = jnp.lexsort((bank.written, score(bank), live, now))
@@ -161,19 +168,25 @@ def applied(bank: TextBank, new: Written, step) -> TextBank:
     written=put(bank.written, step),
     read=put(bank.read, 0.0),
     decisive=put(bank.decisive, 0.0),
+    reward=put(bank.reward, new.reward),
   )
 
 
 # What is written: (batch, W) -> operations.
 
 
-def solutions(batch: Batch, width: int) -> Written:
-  """Adds the messages of every group's shortest solved attempt."""
+def solutions(batch: Batch, width: int, least: float = 0.0) -> Written:
+  """Adds the messages of every group's shortest solved attempt.
+
+  Args:
+    least: return of an attempt, at least
+  """
   group, b = segment.compact_ids(batch.ids['group']), batch.outcome.shape[0]
   solved = played(batch) & (batch.outcome > 0.5)
+  solved &= returns.episode(batch)[0] >= least
   tokens = jnp.sum(batch.turns.terms['tokens'], axis=1)
-  least = -segment.segment_max(-tokens, group, solved)
-  best, at = solved & (tokens == least), jnp.arange(b, dtype=tokens.dtype)
+  shortest = -segment.segment_max(-tokens, group, solved)
+  best, at = solved & (tokens == shortest), jnp.arange(b, dtype=tokens.dtype)
   chosen = best & (at == -segment.segment_max(-at, group, best))
   return added(batch, chosen[:, None] & batch.turns.valid, width)
 
@@ -219,7 +232,14 @@ def added(batch: Batch, turns: Array, width: int) -> Written:
 
   tokens, length = jax.vmap(f)(rows, turns)
   nothing = jnp.full(b, -1, jnp.int32)
-  return Written(tokens, length, batch.ids['task'], nothing, nothing)
+  return Written(
+    tokens=tokens,
+    length=length,
+    task=batch.ids['task'],
+    entry=nothing,
+    seen=nothing,
+    reward=returns.episode(batch)[0],
+  )
 
 
 def fits(spec: registry.MethodSpec, config: Any) -> str:
@@ -251,6 +271,8 @@ def texts(
   contrast: Annotated[bool, domain.Flag()] = True,
   operations: domain.Count = 2,
   shown: domain.Count = 16,
+  least: Annotated[float, domain.Real()] = 0.0,
+  merge: Annotated[float, domain.Real(0, 1, above=True, compiled=True)] = 1.0,
   floor: domain.Rate = 0.0,
   reads: domain.Count = 4,
 ) -> Memory:
@@ -272,16 +294,23 @@ def texts(
     contrast: it is asked only about groups that have solved and failed
     operations: about a group, at most
     shown: entries that it sees, at most: those read, then the best scored
+    least: return of an attempt that is written, at least, with
+      write='solution'
+    merge: likeness, from which a new text is one that is there, so that it is
+      not written; 1: the same text alone
     floor: score below which an entry is dropped; 0: none is
     reads: trajectories that have read it by then
   """
 
   del service, instruction, contrast, operations, shown  # of run/play/writing
+  written = WRITERS[write]
+  if write == 'solution':
+    written = functools.partial(solutions, least=least)
 
   def put(bank: TextBank, batch: Batch, credit: Credit, step) -> TextBank:
     def f(bank, batch, step):
       bank = retired(credited(bank, batch), floor, reads)
-      return applied(bank, WRITERS[write](batch, tokens), step)
+      return applied(bank, written(batch, tokens), step, merge=merge)
 
     return mesh.auto(f, None)(bank, batch, step)
 

@@ -136,5 +136,6 @@ def written(
     'task': task,
     'entry': entry,
     'seen': seen.astype(np.int32),
+    'reward': np.zeros(n, np.float32),
   }
   return Written(**on_host)

@@ -12,9 +12,10 @@ from agentrl.recall.base import RecallInputs
 from agentrl.runtime import uniform
 from agentrl.types import NOTE, Batch, Metrics
 
-ARMS = ('own', 'shuffled')
+ARMS = ('own', 'shuffled', 'empty')
 Arm = Annotated[str, domain.OneOf(*ARMS)]
 Heading = Annotated[str, domain.Text('a line')]
+_ROUNDING = 1e-5  # of a mean of equal returns, none of which is below it
 
 
 def measure(batch: Batch) -> Metrics:
@@ -68,7 +69,8 @@ def nearest(
     least: similarity below which an entry is not read
     floor: score below which an entry is not read
     arm: 'own', or 'shuffled', a placebo: as many entries as by 'own', of the
-      same bank, each in the place of another, so that they are of other tasks
+      same bank, each in the place of another, so that they are of other tasks;
+      or 'empty', a control: the bank is written, and not read
   """
   del tokens, heading  # of what is made of it
   score = texts.score(x.bank)
@@ -76,7 +78,7 @@ def nearest(
   close = x.similarity()
   close = np.where(live & (close >= least), close, -np.inf)
   chosen = np.array([_top(row, score, k) for row in close])
-  return exchanged(x, chosen, live) if arm == 'shuffled' else chosen
+  return in_arm(x, chosen, live, arm)
 
 
 def _top(close: np.ndarray, score: np.ndarray, k: int) -> np.ndarray:
@@ -87,6 +89,56 @@ def _top(close: np.ndarray, score: np.ndarray, k: int) -> np.ndarray:
   order = able[np.lexsort((-score[able], -close[able]))][:k]
   out[: order.size] = order
   return out
+
+
+@registry.register(
+  'recall', needs=('memory:texts', 'env:described'), metrics=measure
+)
+def reranked(
+  x: RecallInputs,
+  *,
+  k: domain.Count = 2,
+  tokens: domain.Count = 64,
+  heading: Heading = 'Notes:',
+  pool: domain.Count = 30,
+  weight: domain.NotNegative = 0.5,
+  alike: Annotated[float, domain.Real(-1, 1)] = 0.9,
+  arm: Arm = 'own',
+) -> np.ndarray:
+  """Reads entries of similar tasks and high return, repeats only if they excel.
+
+    pool  the largest cos + weight r
+    kept  those of the pool with cos < alike or r >= mean + std,
+          mean and std of r over the pool
+    read  the k of the largest cos that are kept, of equal ones of higher r
+
+  cos is of the task and the task of the entry, r the return of the attempt that
+  the entry is; the experience retrieval of Doctor-R1 (2510.04284), whose last
+  order is a cross-encoder's.
+
+  Args:
+    k: entries that an attempt reads, at most
+    tokens: of all that it reads, at most
+    heading: line before them; '': none
+    pool: entries that are looked at
+    weight: of the return in the first choice
+    alike: similarity from which an entry has to excel
+    arm: as of `nearest`
+  """
+  del tokens, heading  # of what is made of it
+  live, reward = np.asarray(x.bank.length > 0), np.asarray(x.bank.reward)
+  chosen = np.full((len(x.task), k), -1)
+  for row, close in zip(chosen, x.similarity(), strict=True):
+    first = np.where(live, close + weight * reward, -np.inf)
+    seen = _top(first, reward, min(pool, max(int(live.sum()), 1)))
+    seen = seen[seen >= 0]
+    if seen.size:
+      r = reward[seen]
+      excels = np.mean(r) + np.std(r) - _ROUNDING
+      kept = seen[(close[seen] < alike) | (r >= excels)]
+      read = kept[np.lexsort((-reward[kept], -close[kept]))][:k]
+      row[: read.size] = read
+  return in_arm(x, chosen, live, arm)
 
 
 @registry.register('recall', needs=('memory:texts',), metrics=measure)
@@ -122,7 +174,7 @@ def drawn(
   found = np.take_along_axis(value, order, axis=1) > -np.inf
   chosen = np.full((len(x.task), k), -1)
   chosen[:, : order.shape[1]] = np.where(found, order, -1)
-  return exchanged(x, chosen, live) if arm == 'shuffled' else chosen
+  return in_arm(x, chosen, live, arm)
 
 
 @registry.register('recall', needs=('memory:texts',), metrics=measure)
@@ -151,6 +203,15 @@ def whole(
   row = np.full(k, -1)
   row[: live.size] = live
   return np.broadcast_to(row, (len(x.task), k)).copy()
+
+
+def in_arm(
+  x: RecallInputs, chosen: np.ndarray, live: np.ndarray, arm: str
+) -> np.ndarray:
+  """Returns what is read in an arm, given what is chosen: [G, k]."""
+  if arm == 'shuffled':
+    return exchanged(x, chosen, live)
+  return np.full_like(chosen, -1) if arm == 'empty' else chosen
 
 
 def exchanged(

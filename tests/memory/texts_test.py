@@ -31,6 +31,7 @@ def operations(rng, entries, step, n=5):
         task=int(rng.integers(9)),
         entry=max(entry, -1),
         seen=seen - int(rng.random() < 0.2),
+        reward=float(rng.integers(9)),
       )
     )
   return out
@@ -47,6 +48,7 @@ def arrays(operations):
     task=column(lambda x: x['task']),
     entry=column(lambda x: x['entry']),
     seen=column(lambda x: x['seen']),
+    reward=jnp.array([x['reward'] for x in operations], jnp.float32),
   )
 
 
@@ -98,7 +100,12 @@ def reference(entries, seen, new, step):
       known.add(tuple(x['text']))
       if order:
         entries[order.pop(0)] = dict(
-          text=x['text'], task=x['task'], written=step, read=0, decisive=0
+          text=x['text'],
+          task=x['task'],
+          written=step,
+          read=0,
+          decisive=0,
+          reward=x['reward'],
         )
   return entries
 
@@ -107,7 +114,8 @@ def reference(entries, seen, new, step):
 def test_it_is_a_list_of_entries(seed):
   rng = np.random.default_rng(seed)
   entries = [
-    dict(text=[], task=-1, written=-1, read=0, decisive=0) for _ in range(C)
+    dict(text=[], task=-1, written=-1, read=0, decisive=0, reward=0)
+    for _ in range(C)
   ]
   bank = texts.empty(C, W)
   for step in range(12):
@@ -131,6 +139,7 @@ def test_it_is_a_list_of_entries(seed):
       assert got.written[i] == x['written']
       if x['text']:
         assert (got.read[i], got.decisive[i]) == (x['read'], x['decisive'])
+        assert got.reward[i] == x['reward']
         assert got.task[i] == x['task'] or got.written[i] != step
 
 
@@ -183,6 +192,42 @@ def written(x):
 def test_the_shortest_solution_of_every_group_is_written():
   want = {11: [8, 2, 9, 2], 13: [3, 2, 4, 2]}
   assert written(jax.jit(texts.solutions, static_argnums=1)(told(), 8)) == want
+
+
+def test_solutions_of_low_return_are_not_written():
+  """Of group 0 the shortest is one, and the next stands in its place."""
+  made, reward = told(), np.zeros((6, 2), np.float32)
+  reward[1] = -0.75
+  reward[3:5, 1] = 0.5
+  made = made.replace(turns=made.turns.replace(reward=jnp.asarray(reward)))
+  assert written(texts.solutions(made, 8)) == {
+    10: [5, 6, 2, 7, 2],
+    13: [3, 2, 4, 2],
+  }
+  got = texts.solutions(made, 8, least=0.25)
+  assert written(got) == {13: [3, 2, 4, 2]}
+  assert got.reward.tolist() == [0, -1.5, 0, 0.5, 0.5, 0]
+
+
+def test_texts_that_are_alike_are_merged():
+  """The one that is there stays, with its counts."""
+
+  def new(*texts):
+    return arrays(
+      [dict(text=x, task=5, entry=-1, seen=-1, reward=1) for x in texts]
+    )
+
+  apply = jax.jit(texts.applied, static_argnames='merge')
+  bank = apply(texts.empty(C, W), new([1, 2, 1], *[[]] * 3), 0, merge=0.8)
+  bank = bank.replace(read=bank.read.at[0].set(3))
+  # Cosines with [1, 2, 1] are 1, 0.34 and 0.29; of [3, 3, 1] and [3, 3] 0.85.
+  more = new([1, 2, 1], [2, 2], [3, 3, 1], [3, 3])
+  got = jax.device_get(apply(bank, more, 1, merge=0.8))
+  live = [x[:n].tolist() for x, n in zip(got.tokens, got.length, strict=True)]
+  assert live[:4] == [[1, 2, 1], [2, 2], [3, 3, 1], []]
+  assert got.read[0] == 3
+  got = apply(bank, more, 1)
+  assert int(jnp.sum(got.length > 0)) == 4  # the same text alone
 
 
 def test_what_is_longer_is_cut():

@@ -4,9 +4,11 @@ import collections
 import itertools
 import math
 
+import jax
 import numpy as np
 
 from agentrl import registry
+from agentrl.memory import texts
 from agentrl.memory.texts import TextBank
 from agentrl.recall import base
 from agentrl.task.base import make_attempts
@@ -24,7 +26,8 @@ def bank(entries, **columns):
   length = np.array([len(x) for x in entries], np.int32)
   zero = np.zeros(n, np.float32)
   values = dict(task=np.arange(n), written=np.arange(n) + 7, read=zero)
-  return TextBank(tokens, length, **values | {'decisive': zero} | columns)
+  values |= {'decisive': zero, 'reward': zero}
+  return TextBank(tokens, length, **values | columns)
 
 
 def inputs(x, query, key, step=0, seed=0):
@@ -102,6 +105,54 @@ def test_a_placebo_reads_other_entries_as_often():
   )
 
 
+def reranked(close, reward, live, k, pool, weight, alike):
+  """Entries that are read, in plain Python."""
+  seen = sorted(live, key=lambda i: (-(close[i] + weight * reward[i]), i))
+  seen = seen[:pool]
+  mean = sum(reward[i] for i in seen) / len(seen)
+  std = math.sqrt(sum((reward[i] - mean) ** 2 for i in seen) / len(seen))
+  kept = [i for i in seen if close[i] < alike or reward[i] >= mean + std - 1e-5]
+  return sorted(kept, key=lambda i: (-close[i], -reward[i]))[:k]
+
+
+def test_near_repeats_are_read_if_they_excel():
+  rng = np.random.default_rng(2)
+  reward = rng.normal(size=30).astype(np.float32)
+  x = bank([[i + 9] if i % 3 else [] for i in range(30)], reward=reward)
+  key = rng.normal(size=(30, 2)).astype(np.float32)
+  key /= np.linalg.norm(key, axis=1, keepdims=True)
+  query = key[rng.permutation(30)[:20]]
+  hp = dict(k=3, pool=8, weight=0.5, alike=0.9)
+  got = chosen('reranked', inputs(x, query, key), **hp)
+  live = [i for i in range(30) if i % 3]
+  want = [reranked(key @ q, reward, live, **hp) for q in query]
+  assert [row[row >= 0].tolist() for row in got] == want
+  plain = chosen('nearest', inputs(x, query, key), k=3, least=-1.0)
+  assert not np.array_equal(got, plain)
+  other = chosen('reranked', inputs(x, query, key), **hp, arm='shuffled')
+  assert not np.any((other == got) & (got >= 0))
+  assert ((other >= 0) == (got >= 0)).all()
+  for name in ('nearest', 'reranked', 'drawn'):
+    none = chosen(name, inputs(x, query, key), k=3, arm='empty')
+    assert none.tolist() == [[-1] * 3] * 20
+
+
+def test_repeats_of_one_return_are_read():
+  x = bank([[5], [6], [7]], reward=np.full(3, 0.1, np.float32))
+  same = [[1, 0], [1, 0], [1, 0]]
+  got = chosen('reranked', inputs(x, [[1, 0]], same), k=2)
+  assert got.tolist() == [[0, 1]]
+
+
+def test_what_was_dropped_is_not_read():
+  x = bank([[5], [6]], read=np.array([2, 1.0]))
+  key, query = [[1, 0], [1, 0]], [[1, 0]]
+  for name in ('nearest', 'drawn', 'reranked'):
+    assert set(chosen(name, inputs(x, query, key), k=2)[0]) == {0, 1}
+    left = jax.device_get(texts.retired(x, floor=0.3, reads=1))
+    assert chosen(name, inputs(left, query, key), k=2).tolist() == [[1, -1]]
+
+
 def test_scores_are_drawn_by_their_exponentials():
   x = bank([[5], [6], [], [7]], read=np.array([0, 2, 9, 0.0]),
            decisive=np.array([0, 2, 9, 0.0]))  # fmt: skip
@@ -148,7 +199,7 @@ def test_what_has_no_room_is_cut():
 def test_an_empty_bank_is_read_by_no_one():
   x = bank([[], []])
   query = np.ones((2, 3))
-  for name in ('nearest', 'drawn'):
+  for name in ('nearest', 'drawn', 'reranked'):
     for arm in ('own', 'shuffled'):
       got = chosen(name, inputs(x, query, np.ones((2, 3))), k=2, arm=arm)
       np.testing.assert_array_equal(got, np.full((2, 2), -1))
