@@ -63,7 +63,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     'prefix_rft', 'step_grpo', 'guided_retry', 'agent_rlvr',
   ),
   'what is read: oracles in the context, summaries': (
-    'lumina', 'compaction_rl', 'training_free_grpo',
+    'lumina', 'compaction_rl', 'evolver', 'training_free_grpo',
   ),
 }  # fmt: skip
 

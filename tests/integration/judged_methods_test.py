@@ -16,7 +16,7 @@ pytest.importorskip('bm25s', reason=install.command('host'))
 COMPOSED = (
   'agent_rlvr', 'agentmath_partial', 'artist', 'atom_searcher', 'calibration',
   'chatshop', 'compaction_rl', 'deep_dxsearch', 'doctor_r1',
-  'evinote_rag', 'marag_r1', 'memact_dcpo', 'mira', 'oni', 'prs',
+  'evinote_rag', 'evolver', 'marag_r1', 'memact_dcpo', 'mira', 'oni', 'prs',
   'recoworld', 'shop_r1',
   'chatshop_dcpo', 'cleaner', 'polar', 'prs_vspo', 'verltool',
   'smartsnap', 'speakrl', 'statefactory', 'tool_star', 'toolorchestra',
@@ -25,7 +25,7 @@ COMPOSED = (
 # Of these, those whose world and slots another one has: nightly.
 ALIKE = (
   'agent_rlvr', 'artist', 'atom_searcher', 'chatshop', 'deep_dxsearch',
-  'marag_r1', 'prs', 'toolorchestra', 'toolpo', 'verltool',
+  'evolver', 'marag_r1', 'prs', 'toolorchestra', 'toolpo', 'verltool',
 )  # fmt: skip
 # Those that need a score of every turn, with what a service would answer.
 JUDGED = {

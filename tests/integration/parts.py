@@ -25,6 +25,8 @@ EPISODE = {'episode': ('episode_return', 'center', 'scale')}
 # Slots that are read from a batch that is given, and those that make batches.
 SEEN = {'signal': 'update', 'memory': 'update', 'curate': 'update'}
 SEEN |= {'minibatch': 'update', 'reward': 'reward'}
+# What is seen in what later attempts read.
+READ = {('memory', 'texts'), *(('recall', x) for x in registry.names('recall'))}
 # Sections whose parts are told apart below, or that name no idea.
 TOLD = (
   *(*PLAIN, 'method', 'data', 'advantage', 'stream', 'post', 'loss', 'coef'),
@@ -116,7 +118,7 @@ def _settings(c: ConfigDict, plain: ConfigDict) -> Iterator[Part]:
       continue
     sampled = section in ('rollout', 'compaction', 'edits', 'env')
     shows = 'batch' if sampled else 'update'
-    shows = 'later' if section == 'staleness' else shows
+    shows = 'later' if section in ('staleness', 'recall') else shows
     yield Part(path, shows, _changed(c, {path: usual[path]}))
 
 
@@ -134,6 +136,8 @@ def _hp(c: ConfigDict) -> Iterator[Part]:
         shows = 'batch'
       if scope == 'reward':
         shows = 'reward'
+      if (scope, component) in READ:
+        shows = 'later'
       path = f'hp.{scope}.{component}'
       yield Part(path, shows, _changed(c, {path: usual}))
 
