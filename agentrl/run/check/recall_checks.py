@@ -34,7 +34,7 @@ def check(c: Config, spec: registry.MethodSpec) -> None:
 
 
 def _check_writer(c: Config, spec: registry.MethodSpec) -> None:
-  """Checks that a service that writes sees the attempts and the entries."""
+  """Checks that a service that writes sees the attempts."""
   for name in spec.memory:
     own = registry.get('memory', name, 'c.memory')
     values = registry.settings(own, spec.values('memory', name))
@@ -45,12 +45,6 @@ def _check_writer(c: Config, spec: registry.MethodSpec) -> None:
         f"hp.memory.{name}.service must be '' for env.name={c.env.name!r},"
         ' inside jit, where no service sees attempts, got'
         f' {values["service"]!r}; set another hp.memory.{name}.write'
-      )
-    if name not in base.memories(spec):
-      raise ValueError(
-        f'recall must be a component that reads {name!r}, which'
-        f' hp.memory.{name}.service={values["service"]!r} writes, got'
-        f' {c.recall!r}; name one, or leave the memory out'
       )
 
 
