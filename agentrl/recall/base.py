@@ -73,12 +73,21 @@ def memories(spec: registry.MethodSpec) -> tuple[str, ...]:
 
 def writer(spec: registry.MethodSpec) -> dict[str, Any]:
   """Returns the settings of the memory that a service writes to; {}: none."""
-  for name in memories(spec):
+  name = told(spec)
+  if not name:
+    return {}
+  piece = registry.get('memory', name)
+  return registry.settings(piece, spec.values('memory', name))
+
+
+def told(spec: registry.MethodSpec) -> str:
+  """Returns the memory that a service writes to, read or not; '': none."""
+  for name in spec.memory:
     piece = registry.get('memory', name)
     values = registry.settings(piece, spec.values('memory', name))
     if values.get('service'):
-      return values
-  return {}
+      return name
+  return ''
 
 
 def sketches(texts: Sequence[Sequence[int]], fitted: int) -> np.ndarray:

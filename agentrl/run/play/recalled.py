@@ -9,6 +9,7 @@ import numpy as np
 from agentrl import registry
 from agentrl.memory.texts import TextBank
 from agentrl.recall import base
+from agentrl.recall.base import Recall
 from agentrl.run.experiment import Experiment
 from agentrl.types import Attempts
 
@@ -25,23 +26,30 @@ def recalled(
     step: of RL, or EVALUATION
   """
   spec = s.algorithm.spec
-  recall, names = base.of(spec), base.memories(spec)
-  if recall is None:
-    return attempts
-  bank: TextBank = jax.device_get(memory[names[0]])
+  recall, told = base.of(spec), base.told(spec)
+  if recall is not None:
+    bank = jax.device_get(memory[base.memories(spec)[0]])
+    attempts = _noted(s, recall, bank, attempts, step)
+  if told and step != EVALUATION:  # also where its texts are not read
+    attempts = attempts.replace(texts=jax.device_get(memory[told]))
+  return attempts
+
+
+def _noted(
+  s: Experiment, recall: Recall, bank: TextBank, attempts: Attempts, step: int
+) -> Attempts:
+  """Returns the attempts with what the recall component chooses of a bank."""
+  spec = s.algorithm.spec
   _, first = np.unique(np.asarray(attempts.group), return_index=True)
-  task = np.asarray(attempts.task)[first]
   chosen = registry.bind(
     'recall', spec.recall, spec.values('recall', spec.recall), 'c.recall'
   )(
     base.RecallInputs(
       bank=bank,
-      task=task,
+      task=np.asarray(attempts.task)[first],
       sketch=s.sketches,
       seed=s.config.seed,
       step=step,
     )
   )
-  noted = base.noted(attempts, chosen, bank, recall, s.tokenizer)
-  told = step != EVALUATION and base.writer(spec)
-  return noted.replace(texts=bank) if told else noted
+  return base.noted(attempts, chosen, bank, recall, s.tokenizer)

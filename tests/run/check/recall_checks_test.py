@@ -3,6 +3,7 @@
 import pytest
 
 from agentrl.configs import base, grpo
+from agentrl.recall import base as recall_base
 from agentrl.run.check import recall_checks, validate
 from tests import errors
 
@@ -67,6 +68,8 @@ def test_a_service_writes_where_it_sees_attempts():
   unread = by_service('tiny,env=countdown')
   unread.recall = 'none'  # a control: written, and not read
   validate.config(base.fill(unread))
+  assert recall_base.told(base.wiring(unread)) == 'texts'
+  assert not recall_base.told(base.wiring(config()))
   with errors.raises(ValueError, 'hp.memory.texts.service sokoban'):
     validate.config(by_service('tiny'))
 

@@ -44,3 +44,18 @@ def test_what_a_service_writes_is_read(tmp_path):
   text = words.decode(np.asarray(bank.tokens)[0, : int(bank.length[0])])
   assert text == f'saw {c.rollout.group_size}'
   assert int(np.sum(np.asarray(bank.length) > 0)) == 1  # the same text
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+def test_a_service_writes_what_is_not_read(tmp_path):
+  c = config(tmp_path, write='service', service='writer', contrast=False)
+  base.service(c, 'writer', function='tests.run.play.writing_test:tell')
+  c.recall = 'none'
+  del c.hp['recall']
+  with Run(base.fill(c), workdir=str(tmp_path / 'run')) as run:
+    steps = list(run)
+  for _, _, metrics in steps:
+    assert 'rollout/noted' not in metrics
+    assert metrics['rollout/refused'] > 0
+  assert steps[-1][2]['texts/entries'] == 1
