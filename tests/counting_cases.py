@@ -127,6 +127,7 @@ def make(kind: str) -> Case:
   batch = batch.replace(attempted=attempted)
   signals = {name: tokens() for name in SIGNALS}
   signals['implicit_prm.step'] = table(-1)
+  signals['role_baseline'] = table(-1)
   weight = np.where(at, 0, rows.weight)
   target = {name: tokens() for name in GOALS}
   target |= {f'{name}.weight': weight for name in GOALS}
@@ -163,7 +164,7 @@ MODULE = Module(
 )
 ROLES = (
   'policy', 'reference', 'prm', 'critic', 'target', 'value', 'progress',
-  'teacher', 'previous',
+  'teacher', 'previous', 'reward',
 )  # fmt: skip
 RULE = optimizer.OptimizerConfig(
   lr=0.1, eps=1.0, max_grad_norm=1e9

@@ -51,11 +51,15 @@ def fits(spec: registry.MethodSpec, config: Any) -> str:
 
 
 def turn_scores(value: Array, batch: Batch) -> Array:
-  """r_k: value [N, T] before the last sampled token of each turn: [B, K]."""
-  index = segment.index(batch)
-  _, end = index.bounds(batch.rows.sampled)
-  own = index.at_turns(value, end)
-  return segment.share_turns(own, batch)
+  """r_k: value [N, T] before the last sampled token of each turn: [B, K].
+
+  A copy of a turn whose tokens stand with another trajectory has that one's.
+  """
+  index, sampled = segment.index(batch), batch.rows.sampled
+  _, end = index.bounds(sampled)
+  there = index.to_turns(sampled.astype(value.dtype)) > 0
+  own = jnp.where(there, index.at_turns(value, end), 0)
+  return jnp.where(there, own, segment.share_turns(own, batch))
 
 
 def parts(step: Array, batch: Batch, trajectory: str) -> Array:

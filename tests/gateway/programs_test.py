@@ -1,5 +1,6 @@
 """Programs as environments: tokens of our own loop, and what fails alone."""
 
+import dataclasses
 import functools
 import shlex
 import sys
@@ -142,7 +143,7 @@ def test_a_forked_history_is_branches_trained_once():
 def test_what_fails_fails_alone(function, status, fault):
   limits = LIMITS
   if function == 'slow':
-    limits = host.dataclasses.replace(LIMITS, patience=0.3)
+    limits = dataclasses.replace(LIMITS, patience=0.3)
   (episode, other), counts = played(family(function), n=2, limits=limits)
   assert episode.status == other.status == status
   assert episode.score == 0.0
@@ -171,7 +172,7 @@ def test_a_command_plays_too():
   assert len(ended[0].turns) == 4
   ended, counts = played(command('broken'), n=1)
   assert counts['fault/crash'] == 1
-  limits = host.dataclasses.replace(LIMITS, patience=1.0)
+  limits = dataclasses.replace(LIMITS, patience=1.0)
   ended, _ = played(command('slow'), n=1, limits=limits)
   assert ended[0].status == Status.TIME_LIMIT
 

@@ -221,13 +221,14 @@ def _signals(labels, case):
   # Every role starts as the policy, which has moved on since.
   policy = jax.tree.map(lambda x: x + 0.1, state.params['policy'])
   state = state.replace(params={**state.params, 'policy': policy})
+  batch = registry.bind('curate', 'opposite_ranks', {})(case.batch)
   for label in labels:
     name, hp = PIECES[label]
     signal = registry.bind('signal', name, hp)(learner.context)
     before = signal.begin(state)
-    fields, told = signal.score(before, case.batch, case.signals)
+    fields, told = signal.score(before, batch, case.signals)
     after, learned = signal.update(
-      before, case.batch, case.signals | fields, case.credit
+      before, batch, case.signals | fields, case.credit
     )
     states = [(s.params, s.opt, s.signal) for s in (before, after)]
     out[label] = fields, told | learned, states
@@ -252,6 +253,7 @@ LEARN = {
   'prm_persistence',
   'progress',
   'restarted_prm',
+  'reward_model',
   'td_error',
   'td_prm',
   'td_prm_by_outcome',
@@ -286,7 +288,18 @@ def curated():
   return by_kind(_curated)
 
 
-KEEP_ALL = {'train_prefix'}  # these change weights of tokens alone
+# These change weights of tokens alone, or make pairs.
+KEEP_ALL = {'train_prefix'}
+PAIRS = {'every_pair', 'opposite_ranks', 'same_state'}
+
+
+def compared(pairs):
+  """The halves of the pairs that weigh something: trajectory and turn."""
+  here = np.asarray(pairs.weight) > 0
+  halves = np.concatenate([pairs.win, pairs.lose], axis=1)[here]
+  return sorted(
+    half for x in halves.tolist() for half in (tuple(x[:2]), tuple(x[2:]))
+  )
 
 
 @pytest.mark.parametrize('kind', KINDS)
@@ -296,7 +309,12 @@ def test_who_is_kept(name, kind, curated):
   alike(got.rows.weight, want.rows.weight)
   alike(got.turns.scored, want.turns.scored)
   assert not got.turns.scored[off].any()
-  if name in KEEP_ALL:
+  if name in PAIRS:
+    got, want = compared(got.pairs), compared(want.pairs)
+    assert got == want
+    assert got
+    assert not np.isin([x for x, _ in got], np.flatnonzero(off)).any()
+  if name in KEEP_ALL | PAIRS:
     return
   kept = want.turns.scored.any(1)
   assert 0 < kept.sum() < (~off).sum()
@@ -305,8 +323,10 @@ def test_who_is_kept(name, kind, curated):
 
 # ---- memory
 
-# All but the queue of groups that wait, which do not count on purpose.
-MEMORIES = [x for x in registry.names('memory') if x != 'unfinished']
+# All but the queue of groups that wait, which do not count on purpose, and
+# texts, which go by what was played: a judge that failed says nothing of them.
+APART = ('texts', 'unfinished')
+MEMORIES = [x for x in registry.names('memory') if x not in APART]
 
 
 def _remembered(case):
