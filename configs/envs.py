@@ -314,7 +314,7 @@ def terms(c: ConfigDict) -> tuple[str, ...]:
 
 
 def columns(c: ConfigDict) -> tuple[str, ...]:
-  """Columns of trajectories and turns, beside those of every rollout."""
+  """Lists the columns an environment adds to every rollout's."""
   if not in_jit(c.env.name) or c.env.name in JITTED:
     return ()
   family: Any = of(c)

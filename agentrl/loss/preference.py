@@ -79,7 +79,7 @@ def halves(x: LossInputs) -> Halves:
 
 
 def pair_weight(x: LossInputs) -> Array:
-  """Weights [N, T]: those of a pair's halves, in equal parts on their tokens.
+  """Spreads each half's weight evenly over its tokens: [N, T].
 
   w_t Σ_{halves h of t} w_h / (2 n_h);   in all they are Σ_p w_p
   """

@@ -38,7 +38,7 @@ class RecallInputs(NamedTuple):
   step: int  # of RL; -1: an evaluation
 
   def similarity(self) -> np.ndarray:
-    """Returns cosines of attempted tasks and those of entries: [G, C] f32."""
+    """Returns cosines of attempted tasks and entries' tasks: [G, C] f32."""
     every = self.sketch[self.task] @ self.sketch.T
     return every[:, np.maximum(self.bank.task, 0)]
 

@@ -81,12 +81,16 @@ def nearest(
   return in_arm(x, chosen, live, arm)
 
 
-def _top(close: np.ndarray, score: np.ndarray, k: int) -> np.ndarray:
-  """Returns the k largest of [C], of equal ones by score, -1 past them: [k]."""
+def _top(value: np.ndarray, score: np.ndarray, k: int) -> np.ndarray:
+  """Returns the k largest of [C], of equal ones by score: [k].
+
+  -1 past those that are finite.
+  """
   out = np.full(k, -1)
-  kth = max(close.size - k, 0)
-  able = np.flatnonzero((close >= np.partition(close, kth)[kth]) & (close > -2))
-  order = able[np.lexsort((-score[able], -close[able]))][:k]
+  kth = max(value.size - k, 0)
+  large = value >= np.partition(value, kth)[kth]
+  able = np.flatnonzero(large & np.isfinite(value))
+  order = able[np.lexsort((-score[able], -value[able]))][:k]
   out[: order.size] = order
   return out
 
@@ -136,8 +140,8 @@ def reranked(
       r = reward[seen]
       excels = np.mean(r) + np.std(r) - _ROUNDING
       kept = seen[(close[seen] < alike) | (r >= excels)]
-      read = kept[np.lexsort((-reward[kept], -close[kept]))][:k]
-      row[: read.size] = read
+      left = np.isin(np.arange(close.size), kept)
+      row[:] = _top(np.where(left, close, -np.inf), reward, k)
   return in_arm(x, chosen, live, arm)
 
 
@@ -170,10 +174,7 @@ def drawn(
     u = uniform.draw(x.seed, x.step, shape, uniform.UniformStream.NOTES)
     noise = -np.log(-np.log(u))
   value = np.where(live, score / temperature + noise, -np.inf)
-  order = np.argsort(-value, axis=1, kind='stable')[:, :k]
-  found = np.take_along_axis(value, order, axis=1) > -np.inf
-  chosen = np.full((len(x.task), k), -1)
-  chosen[:, : order.shape[1]] = np.where(found, order, -1)
+  chosen = np.array([_top(row, score, k) for row in value])
   return in_arm(x, chosen, live, arm)
 
 
@@ -199,10 +200,11 @@ def whole(
     arm: 'own', or 'empty', a control: the list is written, and not read
   """
   del tokens, heading  # of what is made of it
-  live = np.flatnonzero(np.asarray(x.bank.length) > 0)[: k * (arm == 'own')]
-  row = np.full(k, -1)
-  row[: live.size] = live
-  return np.broadcast_to(row, (len(x.task), k)).copy()
+  live = np.asarray(x.bank.length) > 0
+  first, row = np.flatnonzero(live)[:k], np.full(k, -1)
+  row[: first.size] = first
+  chosen = np.broadcast_to(row, (len(x.task), k)).copy()
+  return in_arm(x, chosen, live, arm)
 
 
 def in_arm(

@@ -105,7 +105,7 @@ class ContextEdits:
     return standing._replace(gone=(*standing.gone, *edit.turns))
 
   def slid(self, standing: Standing) -> Standing | None:
-    """Drops the oldest turn where there is no room; None: it is not to go."""
+    """Drops the oldest turn to make room; None: this arm keeps it."""
     if self.arm != 'window' or not standing.turns:
       return None
     return standing.without((standing.turns[0][0],))

@@ -132,7 +132,7 @@ def best_of_n(proxy, truth, n: Sequence[int]) -> BestOfN:
 
 
 def _level(score, value) -> np.ndarray:
-  """Each value's mean over those of equal score in its row: [tasks, m]."""
+  """Averages values over equal scores in each row: [tasks, m]."""
   same = score[:, :, None] == score[:, None]
   return np.einsum('tij,tj->ti', same, value) / np.sum(same, axis=2)
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl.configs import dr_mas, mars, spiral
+from agentrl.configs import dr_mas, mars, spiral, spiral_magnet
 from agentrl.learner import update
 from agentrl.run import build, runner
 from agentrl.run.play import collect, demonstrations
@@ -106,6 +106,25 @@ def test_statistics_are_those_of_a_seat(matches, folder, method):
     for x in (batch, moved)
   ]
   np.testing.assert_allclose(alone[0][~seat], alone[1][~seat], atol=1e-5)
+
+
+@pytest.mark.parametrize('magnet', [True, False])
+def test_the_magnet_draws_where_no_return_does(matches, folder, magnet):
+  c = small(spiral_magnet, folder)
+  if not magnet:
+    c.schedule.coef.kl_k2 = ('linear', 0.0, 0.0, c.steps)
+  s = build.experiment(c)
+  state = update.init(s.algorithm, jax.random.key(0))
+  state = collect.init_memory(s, state)
+  policy = state.params['policy']
+  apart = jax.tree.map(lambda x: x + 0.05 * jnp.cos(10 * x), policy)
+  state = state.replace(params=state.params | {'reference': apart})
+  batch = matches[1]
+  turns = batch.turns.replace(reward=jnp.zeros_like(batch.turns.reward))
+  f = jax.jit(lambda *x: update.update(s.algorithm, *x)[0].params['policy'])
+  after = f(state, batch.replace(turns=turns))
+  pairs = zip(jax.tree.leaves(policy), jax.tree.leaves(after), strict=True)
+  assert any(np.any(a != b) for a, b in pairs) == magnet
 
 
 @pytest.mark.slow

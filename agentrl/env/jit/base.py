@@ -114,7 +114,7 @@ class Demonstrates(JitEnv, Protocol):
   """An environment that can move by itself, for supervised warm starts."""
 
   def demonstrate(self, state: chex.ArrayTree, key: jax.Array) -> jax.Array:
-    """Returns an action for whoever is to move: i32[]."""
+    """Returns an action of the seat to move: i32[]."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -85,7 +85,7 @@ class Lookups:
     return spans.mark(message, format_of(self.format).locate(message, [LOOK]))
 
   def value(self, known: int) -> float:
-    """Returns the score of one who knows so many and guesses the others.
+    """Returns the expected score of knowing some and guessing the rest.
 
     known / objectives + (1 − known / objectives) / things
     """

@@ -27,11 +27,15 @@ def recalled(
   """
   spec = s.algorithm.spec
   recall, told = base.of(spec), base.told(spec)
+  read = base.memories(spec)[0] if recall is not None else ''
+  if step == EVALUATION:
+    told = ''
+  names = {read, told} - {''}  # a bank comes to the host once
+  banks = {name: jax.device_get(memory[name]) for name in names}
   if recall is not None:
-    bank = jax.device_get(memory[base.memories(spec)[0]])
-    attempts = _noted(s, recall, bank, attempts, step)
-  if told and step != EVALUATION:  # also where its texts are not read
-    attempts = attempts.replace(texts=jax.device_get(memory[told]))
+    attempts = _noted(s, recall, banks[read], attempts, step)
+  if told:  # also where its texts are not read
+    attempts = attempts.replace(texts=banks[told])
   return attempts
 
 

@@ -21,7 +21,7 @@ LARGEST = 200_000  # nodes
 
 
 class _Level(NamedTuple):
-  """The nodes after so many moves."""
+  """The nodes at one depth."""
 
   terminal: np.ndarray  # [n] bool
   returns: np.ndarray  # [n, S] f64  0 unless terminal
@@ -115,7 +115,7 @@ def _look(rules: Rules):
 
 
 def _chunked(look, states) -> _Seen:
-  """Looks at n states, so many at a time: one program for every level."""
+  """Looks at n states in chunks: one program serves every level."""
   n = len(jax.tree.leaves(states)[0])
   parts = []
   for begin in range(0, n, CHUNK):
@@ -196,7 +196,7 @@ def checked(tree: GameTree, policy: np.ndarray) -> np.ndarray:
 
 
 def _expected(level: _Level, policy, value) -> np.ndarray:
-  """Returns the values [n, S] of a level, from those of the next one."""
+  """Returns values [n, S] of a level, given the next level's."""
   out = level.returns.copy()
   node, action = np.nonzero(level.child >= 0)
   p = policy[level.info[node], action]
