@@ -1,9 +1,10 @@
 """Sample part of each group, then branch from it where entropy rises.
 
-One attempt in `every` is sampled from the start. The others replay the first
-turns of such an attempt in their group, with the same messages in the same
-environment, and continue from there; a member left without a turn to branch
-from is sampled from the start. Trajectories that do not count have no branches.
+One attempt in `every` is sampled first. The others replay the first turns of
+such an attempt in their group, with the same messages in the same environment,
+and continue from there; a member left without a turn to branch from begins
+anew, as do those that a group's entropies ask for (`branch_above`).
+Trajectories that do not count have no branches.
 Replaying a prefix costs its prefill and the environment's steps; the batch
 holds its tokens once.
 """
@@ -73,25 +74,33 @@ def branch_above(
   threshold: domain.Number = 0.5,
   slope: domain.Number = 0.2,
   penalty: domain.NotNegative = 0.05,
+  balance: domain.Number = 0.5,
 ) -> Batch:
-  """Branches from turns whose score exceeds a threshold (2510.14545).
+  """Branches above a threshold, and more where turns are uncertain.
+
+  Of a group, as many begin anew as the entropies of those that are sampled
+  first say (2510.14545).
 
   Args:
     threshold, slope, penalty: of `above`; slope per nat
-    every: one attempt in `every` is sampled from the start
+    every: one attempt in `every` is sampled first
+    balance: of `beginnings`, per nat
   """
   choose = functools.partial(
     above, threshold=threshold, slope=slope, penalty=penalty
   )
-  return _branched('branch_above', x, every, choose)
+  return _branched('branch_above', x, every, choose, balance)
 
 
-def _branched(name: str, x: CollectInputs, every: int, choose) -> Batch:
+def _branched(
+  name: str, x: CollectInputs, every: int, choose, balance: float | None = None
+) -> Batch:
   """Samples one attempt in `every`; the rest continue from chosen turns.
 
   Args:
     name: of the component
     choose: (entropies, valid, noise), [A, K] each -> [A, K] bool
+    balance: of `beginnings`; None: members branch wherever they can
   """
   if every < 2:
     raise ValueError(
@@ -105,9 +114,15 @@ def _branched(name: str, x: CollectInputs, every: int, choose) -> Batch:
   noise = jax.random.uniform(
     jax.random.fold_in(x.key, b), (2, *one.turns.node.shape)
   )
-  chosen = choose(entropies(one), counting.counted(one, 'trajectory'), noise[0])
-  later = _take(x.attempts, rest)
-  origin, turns = partners(chosen, noise[1], one.ids['group'], later.group)
+  h, valid = entropies(one), counting.counted(one, 'trajectory')
+  chosen = choose(h, valid, noise[0])
+  later, anew = _take(x.attempts, rest), None
+  if balance is not None:
+    of, member = one.ids['group'], later.group
+    anew = beginnings(h, valid, of, member, balance=balance)
+  origin, turns = partners(
+    chosen, noise[1], one.ids['group'], later.group, anew
+  )
   entropy = one.turns.terms['entropy']
   prefix = Prefix(turns, Copies(one.rows, entropy, origin, len(first)))
   two = x.sample(later.replace(prefix=prefix), x.key)
@@ -165,7 +180,36 @@ def _in_turn(rule, valid, penalty: float, *args) -> Array:
   return jnp.swapaxes(chosen, 0, 1)
 
 
-def partners(chosen, noise, group, member) -> tuple[Array, Array]:
+def beginnings(h, valid, group, member, *, balance: float) -> Array:
+  """Counts the members of each group that begin anew: [M] i32.
+
+  m = ⌊n σ(balance (H_0 − H))⌋ + 1 of a group's n attempts, those that were
+  sampled first among them. H_0 is the mean entropy of their first turns, H of
+  all their turns: where a task is uncertain, more begin anew, and where its
+  later turns are, more branch.
+
+  Args:
+    h: [A, K] nats
+    valid: [A, K] bool
+    group: [A] i32 of those that were sampled first
+    member: [M] i32, groups of the others
+  """
+  same = member[:, None] == group[None]  # [M, A]
+
+  def mean(x, counts):
+    total = same @ jnp.sum(jnp.where(counts, x, 0.0), axis=1)
+    return total / jnp.maximum(same @ jnp.sum(counts, axis=1), 1)
+
+  gap = mean(h[:, :1], valid[:, :1]) - mean(h, valid)
+  first = jnp.sum(same, axis=1)
+  n = first + jnp.sum(member[:, None] == member[None], axis=1)
+  m = jnp.floor(n * jax.nn.sigmoid(balance * gap)).astype(jnp.int32) + 1
+  return jnp.maximum(m - first, 0)
+
+
+def partners(
+  chosen, noise, group, member, anew: Array | None = None
+) -> tuple[Array, Array]:
   """Returns each member's origin and how many turns it repeats: [M] i32.
 
   The chosen turns of a group are dealt to its members in a random order; a
@@ -175,12 +219,15 @@ def partners(chosen, noise, group, member) -> tuple[Array, Array]:
     chosen, noise: [A, K]
     group: [A] i32 of the sampled trajectories
     member: [M] i32, groups of the members
+    anew: [M] i32, so many members of each group repeat 0 turns in any case
   """
   a, k = chosen.shape
   of = jnp.broadcast_to(group[:, None], (a, k)).reshape(-1)
   mine = segment.rank(noise.reshape(-1), of, chosen.reshape(-1))
   place = jnp.arange(member.shape[0])
   yours = segment.rank(place, member, jnp.ones_like(place, bool))
+  if anew is not None:
+    yours -= anew  # below 0 there is no turn
   match = (member[:, None] == of[None]) & (yours[:, None] == mine[None])
   match &= chosen.reshape(1, -1)
   at = jnp.argmax(match, axis=1).astype(jnp.int32)

@@ -43,7 +43,7 @@ class Cost(NamedTuple):
 
   def attempts_text(self) -> str:
     if self.shared:
-      return f'{self.attempts:g}, {self.shared:.0%} of them branched'
+      return f'{self.attempts:g}, up to {self.shared:.0%} of them branched'
     return f'{self.attempts:g}'
 
 

@@ -262,6 +262,58 @@ def test_without_a_penalty_both_rules_are_as_likely():
   )
 
 
+def test_uncertain_turns_are_branched_from_more():
+  """floor(8 sigmoid(b gap)) + 1 of 8 begin anew, 2 of which are there."""
+  group = np.repeat([4, 9, 2], 2)
+  member = np.repeat([9, 4, 2], 6)
+  valid = np.ones((6, 3), bool)
+  h = np.zeros((6, 3))
+  h[:2, 0] = 3.0  # group 4: the task is uncertain; 2 of the mean's 3 are not
+  h[2:4, 1:] = 3.0  # group 9: later turns are
+  h[3, 2], valid[3, 2] = 99.0, False
+  got = branch.beginnings(
+    jnp.asarray(h), jnp.asarray(valid), group, member, balance=0.5
+  )
+
+  def count(gap):
+    return int(np.floor(8 / (1 + np.exp(-0.5 * gap)))) + 1 - 2
+
+  want = [*[count(0 - 9 / 5)] * 6, *[count(3 - 1)] * 6, *[count(0)] * 6]
+  np.testing.assert_array_equal(got, want)
+  assert want[0] < want[-1] < want[6]
+  never = branch.beginnings(
+    jnp.asarray(h), jnp.asarray(valid), group, member, balance=-99.0
+  )
+  assert never[6] == 0  # one that was sampled first is enough
+
+
+def test_members_that_begin_anew_take_no_turn():
+  chosen = jnp.ones((1, 4), bool).at[0, 0].set(False)
+  member = jnp.zeros(5, jnp.int32)
+  luck = jnp.arange(4.0)[None]
+  anew = jnp.full(5, 2)
+  _, turns = branch.partners(chosen, luck, jnp.zeros(1, int), member, anew)
+  np.testing.assert_array_equal(turns, [0, 0, 1, 2, 3])
+
+
+@pytest.mark.parametrize('balance', [-1e9, 1e9])
+def test_entropies_split_the_budget(balance, folder):
+  """The same attempts, where entropies of turns weigh all or nothing."""
+  c = _config(folder, 'branch_above', 'turn')
+  c.hp.collect = {'branch_above': {'balance': balance, 'threshold': -9.0}}
+  s = build.experiment(c)
+  attempts = make_attempts(np.arange(B) // G, G, K, 1.0)
+  f = jax.jit(functools.partial(collect_lib.rollout_and_score, s))
+  got = f(_params(s), attempts, jax.random.key(5), jnp.int32(0))
+  h = branch.entropies(got)[: B // 2]
+  live = got.turns.valid[: B // 2]
+  for g in range(2):
+    mine = np.asarray(got.ids['group'][: B // 2]) == g
+    gap = np.mean(h[mine][:, 0]) - np.mean(h[mine][np.asarray(live[mine])])
+    every = int(np.sum(got.ids['branch'][np.asarray(got.ids['group']) == g]))
+    assert (every == 0) == (gap * balance > 0), (gap, every)
+
+
 @pytest.mark.parametrize('name', ['branch', 'branch_above'])
 def test_somebody_must_be_left_to_branch(name):
   f = registry.bind('collect', name, {'every': 1})
