@@ -36,7 +36,7 @@ from agentrl.run.check import (
 )
 from agentrl.run.experiment import Experiment
 from agentrl.run.outputs import RunOutputs
-from agentrl.run.play import jit_env, recalled, sampler
+from agentrl.run.play import jit_env, learned_reward, recalled, sampler
 from agentrl.run.play.base import Beside, EnvSampler
 from agentrl.run.stage import seed_stages
 from agentrl.run.stage import stages as stages_lib
@@ -340,7 +340,7 @@ def evaluate_run(
       return playing.play(params, given, key)
 
     numbers, last = evaluate.evaluate(
-      watch.of(play),
+      watch.of(play, learned_reward.scorer(s, state)),
       watch.tasks(tasks),
       episodes=watch.episodes,
       batch=c.rollout.batch,

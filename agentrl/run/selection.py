@@ -12,14 +12,18 @@ import numpy as np
 
 from agentrl import types
 from agentrl.rollout.record import Record
-from agentrl.stats import paired, selection
+from agentrl.stats import paired, reward_quality, selection
 from agentrl.stats.selection import Attempts
 from agentrl.types import Span, Status
 
 Play = Callable[..., Record]
+# (attempts, record) -> [B] reward by what a run has learned of it
+Score = Callable[[types.Attempts, Record], np.ndarray]
 
 
-def attempts_of(record: Record) -> tuple[Attempts, np.ndarray]:
+def attempts_of(
+  record: Record, learned: np.ndarray | None = None
+) -> tuple[Attempts, np.ndarray]:
   """Reads the attempts of a record, [B] each, and which broke, [B] bool.
 
   The answer is what the last message says in its answer, or, if it marks none,
@@ -39,6 +43,8 @@ def attempts_of(record: Record) -> tuple[Attempts, np.ndarray]:
     thoughts=count(own & (record.span == Span.THOUGHT)),
     calls=own.any(axis=2).sum(axis=1),
     actions=(valid & understood).sum(axis=1),
+    outcome=np.asarray(record.outcome, np.float64),
+    learned=np.zeros(len(used)) if learned is None else learned,
   )
   return made, np.asarray(record.status) == Status.ENV_ERROR
 
@@ -82,12 +88,17 @@ class Watch:
     """Returns the tasks to play, of all of them."""
     return tasks[: self.count] if self._k > 1 else tasks
 
-  def of(self, play: Play) -> Play:
-    """Returns `play`, watched."""
+  def of(self, play: Play, score: Score | None = None) -> Play:
+    """Returns `play`, watched.
+
+    Args:
+      score: of attempts by what the run has learned; None: nothing
+    """
 
     def watched(attempts: types.Attempts, key: jax.Array) -> Record:
       record = jax.device_get(play(attempts, key))
-      self._seen.append(attempts_of(record))
+      learned = score(attempts, record) if score else None
+      self._seen.append(attempts_of(record, learned))
       return record
 
     return watched if self._k > 1 else play
@@ -133,7 +144,41 @@ def table(x: Attempts, broken: int = 0) -> str:
       for n in [*itertools.takewhile(k.__gt__, (2, 4, 8)), k]:
         made, success = selection.point(rule, x, n)
         lines.append(_line(rule, n, made, _gain(success, alone)))
-  return '\n'.join([*lines, '', _thinking(x)])
+  lines += ['', _thinking(x)]
+  if selection.tells('learned_reward', x):
+    lines += ['', *_overoptimisation(x)]
+  return '\n'.join(lines)
+
+
+def _overoptimisation(x: Attempts) -> list[str]:
+  """Lines of what is chosen by the learned reward, and of its true outcome."""
+  k = x.solved.shape[1]
+  sizes = [*itertools.takewhile(k.__gt__, (1, 2, 4, 8)), k]
+  curve = reward_quality.best_of_n(x.learned, x.outcome, sizes)
+  lines = [
+    'best of n by the learned reward; KL from one attempt in nats',
+    '',
+    '| n | KL | learned reward | outcome | more than one attempt |',
+    '|---|---|---|---|---|',
+  ]
+  for i, n in enumerate(sizes):
+    gain = _gain(curve.truth[:, i], curve.truth[:, 0]) if i else ''
+    proxy, truth = curve.proxy[:, i].mean(), curve.truth[:, i].mean()
+    lines.append(
+      f'| {n} | {curve.kl[i]:.2f} | {proxy:.3f} | {truth:.1%} | {gain} |'
+    )
+  # Half of the tasks say where the outcome is highest, the others what is lost.
+  best = int(curve.truth[::2].mean(axis=0).argmax())
+  lost = curve.truth[1::2]
+  if best == len(sizes) - 1 or not len(lost):
+    end = 'the outcome still rises with the learned reward'
+  else:
+    end = (
+      f'of half of the tasks the outcome is highest at n={sizes[best]},'
+      f' {curve.kl[best]:.2f} nats; of the others it changes from there to'
+      f' n={k} by {_gain(lost[:, -1], lost[:, best])}'
+    )
+  return [*lines, '', end]
 
 
 def _left_out(broken: int) -> str:

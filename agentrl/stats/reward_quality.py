@@ -14,11 +14,11 @@ from scipy import stats
 
 
 class BestOfN(NamedTuple):
-  """Means over tasks of what the best of n has, by n."""
+  """What the best of n has at each of T tasks, by n; means over subsets."""
 
   n: np.ndarray  # [M] i64
-  proxy: np.ndarray  # [M] score of the one with the largest score
-  truth: np.ndarray  # [M] true value of that one
+  proxy: np.ndarray  # [T, M] score of the one with the largest score
+  truth: np.ndarray  # [T, M] true value of that one
   kl: np.ndarray  # [M] nats, log n − (n − 1) / n, from drawing one
 
 
@@ -125,8 +125,8 @@ def best_of_n(proxy, truth, n: Sequence[int]) -> BestOfN:
   size = np.asarray(n, np.int64)
   return BestOfN(
     n=size,
-    proxy=np.mean(score @ chance.T, axis=0),
-    truth=np.mean(value @ chance.T, axis=0),
+    proxy=score @ chance.T,
+    truth=value @ chance.T,
     kl=np.log(size) - (size - 1) / size,
   )
 

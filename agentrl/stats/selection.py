@@ -11,6 +11,8 @@ is an expectation and ties cost no random draw:
     least_overthinking  the fewest thought tokens per environment action, "The
                         Danger of Overthinking" (2502.08235); there a model
                         reads for overthinking, here tokens are counted
+    learned_reward      the highest reward by what the run has learned of it, a
+                        reward model or a process reward model
     oracle              a solved one: pass@k, which needs the truth
 
 Host arrays in, float64 out; T tasks, k attempts.
@@ -37,6 +39,8 @@ class Attempts(NamedTuple):
   thoughts: np.ndarray  # of them, tokens in a thought
   calls: np.ndarray  # messages
   actions: np.ndarray  # messages that the environment understood
+  outcome: np.ndarray  # the task's own score
+  learned: np.ndarray  # reward by what the run has learned of it; 0: nothing
 
 
 class Point(NamedTuple):
@@ -75,6 +79,7 @@ RULES: dict[str, Callable[[Attempts], np.ndarray]] = {
   'likelihood': lambda x: _least(-x.logp / np.maximum(x.tokens, 1)),
   'fewest_tokens': lambda x: _least(x.tokens),
   'least_overthinking': lambda x: _least(overthinking(x)),
+  'learned_reward': lambda x: _least(-x.learned),
   'oracle': lambda x: _least(~x.solved),
 }
 

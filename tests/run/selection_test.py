@@ -108,7 +108,9 @@ def test_fewer_episodes_than_attempts():
 def _attempts(**changes):
   one = np.ones((12, 4), int)
   solved = np.arange(48).reshape(12, 4) % 4 == 0
-  x = selection.Attempts(solved, one, -one, one, 0 * one, one, one)
+  x = selection.Attempts(
+    solved, one, -one, one, 0 * one, one, one, 1.0 * solved, 0.0 * one
+  )
   return x._replace(**changes)
 
 
@@ -133,3 +135,33 @@ def test_the_table_has_what_thoughts_say_of_failures():
 def test_few_tasks_have_a_table(tasks):
   x = selection.Attempts(*(x[:tasks] for x in _attempts()))
   assert lib.table(x)
+
+
+def _scored(hacked):
+  """Some attempts are scored far too high, if hacked."""
+  g = np.random.default_rng(0)
+  truth = g.random((200, 8))
+  wrong = hacked & (g.random(truth.shape) < 0.1)
+  truth = np.where(wrong, 0.0, truth)
+  one = np.ones(truth.shape, int)
+  return selection.Attempts(
+    truth > 0.8, one, -one, one, one, one, one, truth, truth + 2 * wrong
+  )
+
+
+def test_the_table_says_where_a_learned_reward_is_over_optimised():
+  text = lib.table(_scored(hacked=True))
+  lines = [x.split('|') for x in text.splitlines() if x.startswith('| ')]
+  curve = [x for x in lines if x[1].strip().isdigit()]
+  proxy = [float(x[3]) for x in curve]
+  truth = [float(x[4].strip(' %')) for x in curve]
+  assert proxy == sorted(proxy)
+  top = int(np.argmax(truth))
+  assert 0 < top < len(truth) - 1
+  n, kl = curve[top][1].strip(), curve[top][2].strip()
+  assert f'highest at n={n}, {kl} nats' in text
+  assert 'n=8 by -' in text
+  honest = lib.table(_scored(hacked=False))
+  assert 'still rises' in honest
+  assert 'learned_reward' in honest
+  assert 'learned reward' not in lib.table(_attempts())

@@ -40,7 +40,8 @@ def test_best_of_n_is_the_mean_over_subsets():
   proxy, truth = np.round(R.normal(size=(2, 3, 6)), 0)
   sizes = (1, 2, 4, 6)
   got = reward_quality.best_of_n(proxy, truth, sizes)
-  for k, a, b in zip(sizes, got.proxy, got.truth, strict=True):
+  for k, a, b in zip(sizes, got.proxy.T, got.truth.T, strict=True):
+    a, b = a.mean(), b.mean()
     best, value = [], []
     for row, true in zip(proxy, truth, strict=True):
       for some in map(list, itertools.combinations(range(6), k)):
@@ -62,7 +63,9 @@ def test_truth_of_the_best_without_ties():
     for row, true in zip(proxy, truth, strict=True)
     for some in map(list, itertools.combinations(range(7), 3))
   ]
-  np.testing.assert_allclose(got.truth[0], np.mean(value))
+  np.testing.assert_allclose(
+    got.truth[:, 0], np.mean(np.reshape(value, (2, -1)), axis=1)
+  )
 
 
 def test_a_planted_error_is_over_optimised():
@@ -73,12 +76,12 @@ def test_a_planted_error_is_over_optimised():
   proxy = np.where(hacked, truth + 7, truth)
   sizes = (1, 2, 4, 16, 64)
   got = reward_quality.best_of_n(proxy, truth, sizes)
-  assert np.all(np.diff(got.proxy) > 0)
-  top = int(np.argmax(got.truth))
-  assert 0 < top < len(sizes) - 1
-  assert got.truth[-1] < got.truth[0]
+  assert np.all(np.diff(got.proxy.mean(axis=0)) > 0)
+  mean = got.truth.mean(axis=0)
+  assert 0 < int(np.argmax(mean)) < len(sizes) - 1
+  assert mean[-1] < mean[0]
   honest = reward_quality.best_of_n(truth, truth, sizes)
-  assert np.all(np.diff(honest.truth) > 0)
+  assert np.all(np.diff(honest.truth.mean(axis=0)) > 0)
 
 
 def test_what_has_no_answer_is_refused():

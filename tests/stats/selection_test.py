@@ -44,6 +44,7 @@ def attempts(**columns) -> lib.Attempts:
       dict(thoughts=[8, 6, 5, 9], actions=[4, 2, 0, 3]),
       [1, 0, 0, 0],
     ),
+    ('learned_reward', dict(learned=[0.5, 2.0, -1.0, 2.0]), [0, 0.5, 0, 0.5]),
     ('oracle', dict(solved=[False, True, False, True]), [0, 0.5, 0, 0.5]),
     ('oracle', dict(solved=[False] * 4), [0.25] * 4),
   ],
@@ -67,6 +68,8 @@ def _random(tasks=6, k=5) -> lib.Attempts:
     thoughts=draw(9),
     calls=draw(3) + 1,
     actions=draw(3),
+    outcome=g.random((tasks, k)),
+    learned=draw(4),
   )
 
 
@@ -80,6 +83,7 @@ def _solves(rule, x, t, some) -> float:
     'likelihood': lambda i: -x.logp[t, i] / x.tokens[t, i],
     'fewest_tokens': lambda i: x.tokens[t, i],
     'least_overthinking': lambda i: x.thoughts[t, i] / max(x.actions[t, i], 1),
+    'learned_reward': lambda i: -x.learned[t, i],
     'oracle': lambda i: 1 - x.solved[t, i],
   }[rule]
   least = min(map(score, some))
