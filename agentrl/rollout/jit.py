@@ -14,138 +14,28 @@ messages first, of all trajectories at once, and a slot that takes one over
 reads what it goes on from in one pass (resumed.py).
 """
 
-import dataclasses
-from typing import Any
-
 import jax
 import jax.numpy as jnp
-from flax import struct
 
 from agentrl.env.jit import base as env_base
 from agentrl.rollout import actor as actor_lib
+from agentrl.rollout import jit_context, resumed
 from agentrl.rollout import keys as keys_lib
 from agentrl.rollout import record as record_lib
-from agentrl.rollout import resumed
-from agentrl.rollout.actor import Actor, Prompt
-from agentrl.rollout.record import Capacity, Record
+from agentrl.rollout.actor import Actor
+from agentrl.rollout.jit_context import Slots
+from agentrl.rollout.jit_sizes import (
+  RolloutSizes,
+  TokenizedEnv,
+  capacity,
+  context_tokens,
+  row_tokens,
+  turn_tokens,
+)
+from agentrl.rollout.record import Record
 from agentrl.task import base as task_base
-from agentrl.text import action_parsing, jit_template, observation_tokens
-from agentrl.types import Array, Attempts, Messages, Prefix, Span, Status
-
-
-@dataclasses.dataclass(frozen=True)
-class RolloutSizes:
-  """Capacities of a rollout.
-
-  history: 'turn' rebuilds the context of each turn from the last `window`
-  observations (and the messages between them); 'full' keeps one growing
-  context, in which a turn costs only its new tokens.
-  anchor: the share of an observation's places that its state id looks at; 1:
-  turns of one state saw the same, less: they saw much the same.
-  notes: tokens of a memory that stand before an observation, at most; of a full
-  history before the first.
-  """
-
-  slots: int
-  turns: int  # K
-  message: int  # M, tokens of a message with its end of turn
-  history: str = 'turn'
-  window: int = 1
-  context: int = 0  # tokens of a full history; 0: whatever K turns need
-  anchor: float = 1.0
-  notes: int = 0
-
-  def __post_init__(self):
-    if self.history not in ('turn', 'full'):
-      raise ValueError(
-        f"rollout.history={self.history!r} is unknown; choose 'turn' (context"
-        " rebuilt from the last observations) or 'full' (one growing context)"
-      )
-    for name in ('slots', 'turns', 'message', 'window'):
-      if (value := getattr(self, name)) < 1:
-        raise ValueError(f'rollout.{name}={value} must be at least 1')
-    if not 0 < self.anchor <= 1:
-      raise ValueError(
-        f'rollout.state_hash_fraction={self.anchor} is a share of the'
-        ' observation; set it above 0 and to at most 1, which tells every two'
-        ' observations apart'
-      )
-
-
-@struct.dataclass
-class TokenizedEnv:
-  """An environment with the token tables of its observations and actions."""
-
-  pieces: observation_tokens.PieceTable
-  actions: action_parsing.ActionTable
-  tasks: Any  # the task set: arrays [n_tasks, ...]
-  env: env_base.JitEnv = struct.field(pytree_node=False)
-  # Around turns; its `after` is the suffix of the pieces. None: nothing is.
-  frame: jit_template.JitTemplate | None = None
-  # The environment's own moves, which the actor is told; None: it writes.
-  mover: env_base.Mover | None = struct.field(pytree_node=False, default=None)
-
-  @property
-  def obs_tokens(self) -> int:
-    """The most tokens of an observation, with what always stands behind it."""
-    p = self.pieces
-    around = p.prefix.shape[0] + p.suffix.shape[0]
-    return around + self.env.obs_len * p.tokens.shape[1]
-
-  @property
-  def first_tokens(self) -> int:
-    """Tokens before the first observation."""
-    return self.frame.first.shape[0] if self.frame else 0
-
-  @property
-  def between_tokens(self) -> int:
-    """The most tokens between a message and the next observation."""
-    return self.frame.between if self.frame else 0
-
-
-def turn_tokens(world: TokenizedEnv, plan: RolloutSizes) -> int:
-  """The most tokens that a later turn adds to a conversation."""
-  return world.between_tokens + world.obs_tokens + plan.message
-
-
-def context_tokens(world: TokenizedEnv, plan: RolloutSizes) -> int:
-  """C: the most tokens that are new to the model in a turn."""
-  new = world.obs_tokens + plan.notes
-  if plan.history == 'full':
-    return max(world.first_tokens, world.between_tokens) + new
-  extra = (plan.window - 1) * turn_tokens(world, plan)
-  return world.first_tokens + new + extra
-
-
-def row_tokens(world: TokenizedEnv, plan: RolloutSizes) -> int:
-  """T: tokens of a row of the plan's own layout."""
-  if plan.history == 'turn':
-    return context_tokens(world, plan) + plan.message
-  begin = world.first_tokens - world.between_tokens + plan.notes
-  return plan.context or begin + plan.turns * turn_tokens(world, plan)
-
-
-def capacity(world: TokenizedEnv, plan: RolloutSizes) -> Capacity:
-  """A slot's cache holds a row, and a sampled token not yet prefilled."""
-  row = row_tokens(world, plan)
-  return Capacity(context_tokens(world, plan), row, row + 1)
-
-
-class Slots(struct.PyTreeNode):
-  """Trajectories under way in n slots."""
-
-  traj: Array  # [n] i32  B: idle
-  turn: Array  # [n] i32
-  filled: Array  # [n] i32  positions in the cache
-  state: Any  # of the environment
-  obs: Array  # [n, O] i32
-  last: Array  # [n] i32  last token sampled: not yet in the cache
-  past: Array  # [n, W, C'] i32  earlier exchanges, oldest first
-  past_len: Array  # [n, W] i32
-  follows: Array  # [n] bool  the world has shown what its prefix answered
-  cold: Array  # [n] bool  its cache lacks what it goes on from
-  waiting: Array  # [] i32  place in the queue of the next one to start
-  record: Record
+from agentrl.text import action_parsing
+from agentrl.types import Attempts, Messages, Prefix, Span, Status
 
 
 def rollout(
@@ -268,12 +158,14 @@ def play_turn(world, plan, actor, attempts, keys, slots: Slots, cache):
   b = attempts.task.shape[0]
   at = jnp.minimum(slots.traj, b - 1)
   message_keys, env_keys = keys_lib.turn(keys, at, slots.turn)
-  obs, obs_len = jax.vmap(lambda o: _observed(world, o))(slots.obs)
-  notes = _notes(plan, attempts, at, slots.turn)
-  context, context_len = _context(world, plan, slots, obs, obs_len, notes)
-  states = _states(plan, slots, obs, obs_len)
+  obs, obs_len = jax.vmap(lambda o: jit_context.observe(world, o))(slots.obs)
+  notes = jit_context.read_notes(plan, attempts, at, slots.turn)
+  context, context_len = jit_context.join_context(
+    world, plan, slots, obs, obs_len, notes
+  )
+  states = jit_context.hash_states(plan, slots, obs, obs_len)
   given, follows = _given(attempts, slots, at, states)
-  prompt = _prompt(plan, slots, context, context_len)._replace(
+  prompt = jit_context.make_prompt(plan, slots, context, context_len)._replace(
     keys=message_keys,
     temperature=attempts.temperature[at],
     idle=slots.traj >= b,
@@ -322,13 +214,15 @@ def play_turn(world, plan, actor, attempts, keys, slots: Slots, cache):
     status=record.status.at[ended].set(status, mode='drop'),
     outcome=record.outcome.at[ended].set(score, mode='drop'),
   )
-  past, past_len = _remember(world, plan, slots, obs, obs_len, message)
+  past, past_len = jit_context.remember(
+    world, plan, slots, obs, obs_len, message
+  )
   slots = slots.replace(
     turn=slots.turn + 1,
     filled=filled,
     state=state,
     obs=next_obs,
-    last=_last(message),
+    last=jit_context.last_tokens(message),
     past=past,
     past_len=past_len,
     follows=follows,
@@ -352,103 +246,6 @@ def _given(attempts: Attempts, slots: Slots, at, states):
     then = p.messages.state[at, jnp.minimum(slots.turn, k - 1)]
     follows &= ~here | (then == states) | (then < 0)
   return here & follows, follows
-
-
-def _states(plan: RolloutSizes, slots: Slots, obs, obs_len):
-  """The state ids of what is observed: [n] i32."""
-  if plan.anchor == 1:
-    return jax.vmap(observation_tokens.content_hash)(obs, obs_len)
-  return jax.vmap(lambda o: observation_tokens.partial_hash(o, plan.anchor))(
-    slots.obs
-  )
-
-
-def _observed(world: TokenizedEnv, obs):
-  """The tokens of an observation."""
-  if world.frame:
-    obs = jit_template.strip(world.frame, obs)
-  return observation_tokens.render(world.pieces, obs)
-
-
-def _notes(plan: RolloutSizes, attempts: Attempts, at, turn):
-  """What each slot reads of a memory before it observes: [n, H] and [n]."""
-  n = turn.shape[0]
-  if attempts.notes is None:
-    return jnp.zeros((n, plan.notes), jnp.int32), jnp.zeros(n, jnp.int32)
-  length = attempts.notes.length[at]
-  first = plan.history == 'turn' or turn == 0
-  return attempts.notes.tokens[at], jnp.where(first, length, 0)
-
-
-def _context(
-  world: TokenizedEnv, plan: RolloutSizes, slots: Slots, obs, obs_len, notes
-):
-  """The tokens that are new to the model, as they go into the record."""
-  parts = [(obs, obs_len)]
-  if plan.history == 'turn':
-    past = range(plan.window - 1)
-    parts = [*((slots.past[:, i], slots.past_len[:, i]) for i in past), *parts]
-  if plan.notes:
-    parts = [notes, *parts]
-  if world.frame:  # its tokens before the observation, [n, ·] and [n]
-    if plan.history == 'full':
-      begin = jax.vmap(jit_template.opening, (None, 0, 0))
-      opening = begin(world.frame, slots.turn, slots.last)
-    else:
-      opening = _first(world.frame, slots.turn.shape[0])
-    parts = [opening, *parts]
-  join = jax.vmap(observation_tokens.concat)
-  return join(parts) if len(parts) > 1 else parts[0]
-
-
-def _first(frame: jit_template.JitTemplate, n: int):
-  size = frame.first.shape[0]
-  first = jnp.broadcast_to(frame.first, (n, size))
-  return first, jnp.full(n, size, jnp.int32)
-
-
-def first_context(world: TokenizedEnv, obs: Array) -> tuple[Array, Array]:
-  """Returns what is read of first observations [n, O]: [n, C] i32, [n] i32."""
-  part = jax.vmap(lambda o: _observed(world, o))(obs)
-  if not world.frame:
-    return part
-  parts = [_first(world.frame, obs.shape[0]), part]
-  return jax.vmap(observation_tokens.concat)(parts)
-
-
-def _prompt(plan: RolloutSizes, slots: Slots, context, context_len) -> Prompt:
-  """Context behind the last sampled token, which is not in the cache yet.
-
-  start is None where every turn is the first of its context.
-  """
-  unset: dict[str, Any] = {'keys': None, 'temperature': None, 'idle': None}
-  ids = {'traj': slots.traj, 'turn': slots.turn}
-  if plan.history == 'turn' or plan.turns == 1:
-    return Prompt(context, context_len, None, **unset, **ids)
-  pending = (slots.turn > 0).astype(jnp.int32)
-  tokens, length = jax.vmap(observation_tokens.concat)(
-    [(slots.last[:, None], pending), (context, context_len)]
-  )
-  return Prompt(tokens, length, slots.filled, **unset, **ids)
-
-
-def _remember(
-  world: TokenizedEnv, plan: RolloutSizes, slots: Slots, obs, obs_len, message
-):
-  if plan.window == 1:
-    return slots.past, slots.past_len
-  parts = [(obs, obs_len), (message.tokens, message.length)]
-  if world.frame:
-    end = jax.vmap(jit_template.ended, (None, 0))
-    parts.append(end(world.frame, _last(message)))
-  exchange, length = jax.vmap(observation_tokens.concat)(parts)
-  push = lambda old, new: jnp.concatenate([old[:, 1:], new[:, None]], axis=1)  # noqa: E731
-  return push(slots.past, exchange), push(slots.past_len, length)
-
-
-def _last(message):
-  at = jnp.maximum(message.length - 1, 0)[:, None]
-  return jnp.take_along_axis(message.tokens, at, axis=1)[:, 0]
 
 
 def _status(world, plan, attempts, slots, filled, done, score, at):

@@ -23,10 +23,11 @@ from flax import struct
 
 from agentrl.env.jit import base as env_base
 from agentrl.rollout import jit as jit_rollout
+from agentrl.rollout import jit_sizes, resumed
 from agentrl.rollout import keys as keys_lib
-from agentrl.rollout import resumed
 from agentrl.rollout.actor import Actor, Prompt
-from agentrl.rollout.jit import RolloutSizes, Slots, TokenizedEnv
+from agentrl.rollout.jit_context import Slots
+from agentrl.rollout.jit_sizes import RolloutSizes, TokenizedEnv
 from agentrl.rollout.record import Record
 from agentrl.task import base as task_base
 from agentrl.types import Array, Attempts, Status
@@ -115,7 +116,7 @@ def _matches(
     return jnp.any(carry[0].traj < b)
 
   apart = plan.history == 'full' and plan.turns > 1  # contexts that are kept
-  size = jit_rollout.capacity(world, plan).cache
+  size = jit_sizes.capacity(world, plan).cache
   cache = actor.cache(n * s if apart else n, size)
   begun = _to_move(env, slots, seats, b), seats, cache
   record = jax.lax.while_loop(busy, tick, begun)[0].record

@@ -8,9 +8,8 @@ from agentrl.configs.config import Config
 from agentrl.dataset import host_tasks, jit_tasks
 from agentrl.learner import update
 from agentrl.nn import transformer
-from agentrl.rollout import counterfactual, hinted, registered
+from agentrl.rollout import counterfactual, hinted, jit_sizes, registered
 from agentrl.rollout import host as host_rollout
-from agentrl.rollout import jit as jit_rollout
 from agentrl.rollout.record import Capacity
 from agentrl.text import chat_format, tokenizer
 
@@ -20,8 +19,8 @@ class Experiment(NamedTuple):
 
   config: Config
   tokenizer: tokenizer.Tokenizer
-  world: jit_rollout.TokenizedEnv | host_rollout.HostEnvBundle
-  plan: jit_rollout.RolloutSizes | host_rollout.EpisodeLimits
+  world: jit_sizes.TokenizedEnv | host_rollout.HostEnvBundle
+  plan: jit_sizes.RolloutSizes | host_rollout.EpisodeLimits
   capacity: Capacity
   shape: transformer.DecoderConfig
   train: jit_tasks.JitTaskSet | host_tasks.HostTaskSet  # tasks [0, len(train))

@@ -17,7 +17,6 @@ from agentrl.rollout import record as record_lib
 from agentrl.task.base import make_attempts
 from agentrl.text import action_parsing, observation_tokens, tokenizer
 from agentrl.types import Status
-from tests import errors
 from tests.env.jit import tasks as jit_tasks
 
 WORDS = tokenizer.Embedded()
@@ -256,16 +255,6 @@ def test_a_full_context_ends_the_trajectory(spare, turns):
   assert np.all(np.asarray(record.valid)[ended].sum(axis=1) == turns)
   rows = rows_of('sokoban', plan, record)
   assert int(rows.sampled.sum()) == int(record.message_len.sum())
-
-
-@pytest.mark.parametrize(
-  ('field', 'value'),
-  [('history', 'all'), ('slots', 0), ('turns', 0), ('message', 0)],
-)
-def test_impossible_plans_say_what_to_change(field, value):
-  good = {'slots': 1, 'turns': 1, 'message': 1}
-  with errors.raises(ValueError, f'rollout.{field} {value!r}'):
-    jit_rollout.RolloutSizes(**{**good, field: value})
 
 
 @functools.cache

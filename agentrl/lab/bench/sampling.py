@@ -18,8 +18,7 @@ from agentrl.lab.bench import roofline
 from agentrl.lab.bench.roofline import KernelWork
 from agentrl.learner import update
 from agentrl.nn import transformer
-from agentrl.rollout import actor
-from agentrl.rollout import jit as jit_rollout
+from agentrl.rollout import actor, jit_sizes
 from agentrl.rollout.engine import engine as engine_lib
 from agentrl.run import build, placement
 from agentrl.run.play import collect
@@ -317,7 +316,7 @@ def rollout(size: SamplingBenchSize, data: str) -> dict[str, BenchCase]:
   """Sokoban rollouts of an untrained policy: no context, or all of it."""
   s = setup(size, data)
   full = dataclasses.replace(s.plan, history='full')
-  context = ALLOWED * jit_rollout.row_tokens(s.world, full)
+  context = ALLOWED * jit_sizes.row_tokens(s.world, full)
   long = dataclasses.replace(full, context=context)
   plans = {'rollout': s.plan, 'rollout_full': full, 'rollout_full_8x': long}
   cases = {n: _rollout(s._replace(plan=p)) for n, p in plans.items()}
@@ -340,7 +339,7 @@ def _rollout(s: build.Experiment) -> BenchCase:
   text = (
     f'{len(messages)} trajectories, {s.plan.slots} slots, {int(r.valid.sum())}'
     f' turns, history {s.plan.history},'
-    f' context {jit_rollout.row_tokens(s.world, s.plan)}'
+    f' context {jit_sizes.row_tokens(s.world, s.plan)}'
   )
   tokens = int(messages.sum() + contexts.sum())
   makes = {'trajectories': len(messages), 'tokens': tokens}

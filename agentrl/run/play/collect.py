@@ -17,10 +17,10 @@ from agentrl.rollout import (
   actor,
   counterfactual,
   hierarchical,
+  jit_sizes,
   registered,
   seats,
 )
-from agentrl.rollout import jit as jit_rollout
 from agentrl.rollout import record as record_lib
 from agentrl.run import placement
 from agentrl.run.experiment import Experiment
@@ -199,7 +199,7 @@ def demonstrate(
 
   Where it moves by itself (`Demonstrates`), rows of what it plays.
   """
-  world: jit_rollout.TokenizedEnv = s.world
+  world: jit_sizes.TokenizedEnv = s.world
   speaker: actor.Actor = actor.scripted(tokens, length)
   if isinstance(world.env, env_base.Demonstrates):
     world = world.replace(mover=world.env.demonstrate)

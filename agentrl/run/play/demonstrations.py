@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from agentrl.dataset import host_tasks, jit_tasks
-from agentrl.rollout import hierarchical, registered
-from agentrl.rollout import jit as jit_rollout
+from agentrl.rollout import hierarchical, jit_sizes, registered
 from agentrl.run.experiment import Experiment
 from agentrl.run.play import host_env, jit_env
 from agentrl.run.play.base import Script
@@ -35,7 +34,7 @@ def messages(s: Experiment) -> tuple[np.ndarray, np.ndarray]:
   """
   taskset, world = s.train, s.world
   assert isinstance(taskset, jit_tasks.JitTaskSet)
-  assert isinstance(world, jit_rollout.TokenizedEnv)
+  assert isinstance(world, jit_sizes.TokenizedEnv)
   n, k, m = len(taskset), s.plan.turns, s.plan.message
   tokens = jit_env.spoken(s.config, s.tokenizer, world.env.actions)
   table = np.zeros((len(tokens) + 1, m), np.int32)
@@ -52,7 +51,7 @@ def messages(s: Experiment) -> tuple[np.ndarray, np.ndarray]:
 
 def moves(s: Experiment) -> tuple[np.ndarray, np.ndarray]:
   """Returns the message of each action: tokens [A, M], their lengths [A]."""
-  assert isinstance(s.world, jit_rollout.TokenizedEnv)
+  assert isinstance(s.world, jit_sizes.TokenizedEnv)
   tokens = jit_env.spoken(s.config, s.tokenizer, s.world.env.actions)
   table = np.zeros((len(tokens), s.plan.message), np.int32)
   for row, ids in zip(table, tokens, strict=True):

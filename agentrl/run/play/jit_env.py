@@ -22,8 +22,7 @@ from agentrl.env.jit import (
   sokoban_levels,
 )
 from agentrl.recall import base as recall_base
-from agentrl.rollout import hierarchical, registered
-from agentrl.rollout import jit as jit_rollout
+from agentrl.rollout import hierarchical, jit_sizes, registered
 from agentrl.rollout.record import Capacity
 from agentrl.run.check import env_checks, fields, service_checks
 from agentrl.text import (
@@ -39,8 +38,8 @@ class JitEnvSpec(NamedTuple):
   """Environment and sizes, before there are tasks."""
 
   source: Any  # of tasks
-  world: jit_rollout.TokenizedEnv  # with none
-  plan: jit_rollout.RolloutSizes
+  world: jit_sizes.TokenizedEnv  # with none
+  plan: jit_sizes.RolloutSizes
   system: str  # message; '': none
 
   @property
@@ -50,7 +49,7 @@ class JitEnvSpec(NamedTuple):
 
   @property
   def capacity(self) -> Capacity:
-    return jit_rollout.capacity(self.world, self.plan)
+    return jit_sizes.capacity(self.world, self.plan)
 
 
 def sized(
@@ -66,14 +65,14 @@ def sized(
   spoken(c, words, env.actions)
   env_checks.seats(c, env)
   tag, r = c.rollout.action_prefix, c.rollout
-  world = jit_rollout.TokenizedEnv(
+  world = jit_sizes.TokenizedEnv(
     pieces=observation_tokens.piece_table(words, env.pieces),
     actions=action_parsing.action_table(words, env.actions, tag=tag),
     tasks=None,
     env=env,
   )
   recall = recall_base.of(base.wiring(c))
-  plan = jit_rollout.RolloutSizes(
+  plan = jit_sizes.RolloutSizes(
     slots=r.slots,
     turns=r.max_turns,
     message=r.max_message_tokens,
@@ -106,10 +105,10 @@ def parts(c: Config, spec: JitEnvSpec, sets=None):
 
 def framed(
   c: Config,
-  world: jit_rollout.TokenizedEnv,
+  world: jit_sizes.TokenizedEnv,
   chat: chat_template.Chat | None,
   system: str,
-) -> jit_rollout.TokenizedEnv:
+) -> jit_sizes.TokenizedEnv:
   """Returns the environment with a chat template around its turns."""
   if chat is None:
     return world

@@ -10,7 +10,7 @@ import numpy as np
 from agentrl import loop
 from agentrl.env.jit import base as env_base
 from agentrl.judge.panel import Judgement
-from agentrl.rollout.jit import TokenizedEnv
+from agentrl.rollout.jit_sizes import TokenizedEnv
 from agentrl.rollout.record import Record
 from agentrl.run import placement
 from agentrl.run.experiment import Experiment

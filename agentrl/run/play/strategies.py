@@ -15,7 +15,7 @@ from agentrl.env.jit.games import base, tree
 from agentrl.env.jit.games.tree import GameTree
 from agentrl.learner.algorithm import POLICY
 from agentrl.model import microbatch
-from agentrl.rollout import jit as jit_rollout
+from agentrl.rollout import jit_context, jit_sizes
 from agentrl.rollout import record as record_lib
 from agentrl.run.experiment import Experiment
 from agentrl.run.play import demonstrations
@@ -35,10 +35,10 @@ def reader(s: Experiment) -> Callable[[PyTree], dict[str, float]] | None:
   None where that is not exact: no game is played, its tree is large,
   or a turn reads more than its own observation (rollout.history, window).
   """
-  env = s.world.env if isinstance(s.world, jit_rollout.TokenizedEnv) else None
+  env = s.world.env if isinstance(s.world, jit_sizes.TokenizedEnv) else None
   if not isinstance(env, base.Match | base.Against) or not env.rules.solvable:
     return None
-  assert isinstance(s.plan, jit_rollout.RolloutSizes)
+  assert isinstance(s.plan, jit_sizes.RolloutSizes)
   if s.plan.history != 'turn' or s.plan.window > 1:
     return None
   game = tree.build(env.rules)
@@ -63,11 +63,11 @@ def strategy(s: Experiment, game: GameTree) -> Callable[[PyTree], Strategy]:
   match up, and p is then the chance among messages that name a legal move.
   """
   world, plan = s.world, s.plan
-  assert isinstance(world, jit_rollout.TokenizedEnv)
+  assert isinstance(world, jit_sizes.TokenizedEnv)
   assert isinstance(world.env, base.Match | base.Against)
   i, a = game.legal.shape
   tokens, length = demonstrations.moves(s)
-  context, context_len = jit_rollout.first_context(world, jnp.asarray(game.obs))
+  context, context_len = jit_context.first_context(world, jnp.asarray(game.obs))
   record = record_lib.empty(
     i * a, 1, context.shape[1], plan.message, (), np
   ).replace(

@@ -24,7 +24,7 @@ from agentrl.dataset.mixture import TrajectorySource
 from agentrl.dataset.trajectory import StoredTrajectory
 from agentrl.env.jit import base as jit_env_base
 from agentrl.log import encode, sample
-from agentrl.rollout import jit as jit_rollout
+from agentrl.rollout import jit_sizes
 from agentrl.rollout.keys import Stream, step_key
 from agentrl.run.check import fields, stage_checks
 from agentrl.run.experiment import Experiment
@@ -105,7 +105,7 @@ def tasks_with_demos(s: Experiment) -> np.ndarray:
   """Returns the indices of training tasks that have a demonstration."""
   if isinstance(s.train, host_tasks.HostTaskSet):
     return np.flatnonzero([bool(x) for x in s.train.demonstration])
-  env = s.world.env if isinstance(s.world, jit_rollout.TokenizedEnv) else None
+  env = s.world.env if isinstance(s.world, jit_sizes.TokenizedEnv) else None
   if isinstance(env, jit_env_base.Demonstrates):
     return np.arange(len(s.train))
   return np.flatnonzero(np.any(s.train.actions >= 0, axis=1))

@@ -18,7 +18,7 @@ from agentrl.learner import algorithm as algorithm_lib
 from agentrl.learner import update as update_lib
 from agentrl.log.sample import TrajectoryLogger
 from agentrl.rollout import stale
-from agentrl.rollout.jit import TokenizedEnv
+from agentrl.rollout.jit_sizes import TokenizedEnv
 from agentrl.rollout.keys import Stream, step_key, stream_key
 from agentrl.run import describe, trajectory_log
 from agentrl.run.experiment import Experiment
