@@ -195,7 +195,7 @@ class ModelActor:
       reply, done = self._write(prompt, t, hidden[:, 0], reply, done)
       return t + 1, cache, reply, done
 
-    reply = _nothing(after.shape[0], self.message)
+    reply = silence(after.shape[0], self.message)
     reply, done = self._write(prompt, 0, hidden[:, 0], reply, prompt.idle)
     carry = (jnp.int32(1), cache, reply, done)
     _, cache, reply, _ = jax.lax.while_loop(more, step, carry)
@@ -292,7 +292,7 @@ class ScriptedActor:
   def say(self, cache, prompt: Prompt):
     b, k, m = self.tokens.shape
     at = jnp.minimum(prompt.traj, b - 1), jnp.minimum(prompt.turn, k - 1)
-    silent = _nothing(prompt.length.shape[0], m)
+    silent = silence(prompt.length.shape[0], m)
     length = jnp.where(prompt.idle, 0, self.length[at])
     said = silent._replace(tokens=self.tokens[at], length=length)
     if self.logp is not None and self.entropy is not None:
@@ -326,14 +326,15 @@ class MoveActor:
     return cache
 
   def say(self, cache, prompt: Prompt):
-    silent = _nothing(prompt.length.shape[0], self.tokens.shape[1])
+    silent = silence(prompt.length.shape[0], self.tokens.shape[1])
     length = jnp.where(prompt.idle, 0, self.length[prompt.move])
     return silent._replace(
       tokens=self.tokens[prompt.move], length=length
     ), cache
 
 
-def _nothing(n: int, m: int) -> SampledMessage:
+def silence(n: int, m: int) -> SampledMessage:
+  """Returns n messages of no tokens, with room for m."""
   return SampledMessage(
     tokens=jnp.zeros((n, m), jnp.int32),
     length=jnp.zeros(n, jnp.int32),
