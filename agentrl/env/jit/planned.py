@@ -8,7 +8,7 @@ the policy itself reads:
 """
 
 import dataclasses
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import chex
 import jax
@@ -19,6 +19,7 @@ from agentrl.env.jit import base
 OPTIMAL = 'optimal'  # the column: the message was a move of the planner's
 
 
+@runtime_checkable
 class ValuedEnv(base.JitEnv, Protocol):
   """An environment that knows what its states are worth."""
 
