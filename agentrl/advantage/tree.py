@@ -52,6 +52,29 @@ def tree_advantage(x: LinkInputs, *, shrink: NotNegative = 0.0) -> Linked:
   return x.credit.replace(turn=a), {}
 
 
+@registry.register('link', needs=('column:group', 'column:node'))
+def split_zscores(x: LinkInputs) -> Linked:
+  """A(k) = z_group(x) + Σ_{j < k, j splits} z_j(x)   (TRACE, 2606.11119)
+
+  A turn splits where trajectories that share it go on apart; z_j compares a
+  trajectory with all that pass turn j, for what it did after it. z is the
+  z-score of `scale`, 0 where all are equal.
+  """
+  value = x.credit.turn
+  mask = group_stats.counted(x.batch, 'trajectory')
+  first = mask & (segment.previous_turn(mask.astype(value.dtype), mask) == 0)
+  size = chain.size(x.credit)
+  group, node = (group_stats.cells(x.batch, (by,)) for by in ('group', 'node'))
+  root = ops.group_moments(value, group, mask=first, size=size)
+  m = ops.group_moments(value, node, mask=mask, size=size)
+  splits = mask & (m.n > segment.next_turn(m.n, mask))
+  own = jnp.where(splits, ops.zscore(value, m), 0)
+  flip = lambda y: jnp.flip(y, axis=1)  # noqa: E731
+  upto = flip(segment.accumulate_turns(flip(own), 1.0, flip(mask)))
+  a = ops.zscore(value, root) + segment.previous_turn(upto, mask)
+  return x.credit.replace(turn=jnp.where(mask, a, 0)), {}
+
+
 @registry.register('link', needs=('*by',))
 def average(x: LinkInputs, *, by: Columns = ('node',)) -> Linked:
   """x = mean of the cell: a shared turn is credited with its leaves' mean.

@@ -2,6 +2,7 @@
 
 from agentrl.collect import (  # noqa: F401  register their pieces
   branch,
+  branch_mixed,
   dynamic,
   greedy,
   once,

@@ -24,7 +24,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
   ),
   'entropy control and branching rollouts': (
     'aem', 'epo', 'aepo', 'clip_cov', 'kl_cov', 'arpo', 'appo',
-    'treeps_rag', 'arpo_hard', 'epo_released',
+    'treeps_rag', 'arpo_hard', 'epo_released', 'trace',
   ),
   'composed rewards: judges, evidence, prices, questions, tools': (
     'toolorchestra', 'speakrl', 'calibration', 'marag_r1', 'atom_searcher',

@@ -43,6 +43,7 @@ CASES = {
   'hard': ('episode_outcome', 'center', 'average'),
   'soft': ('episode_outcome', 'center', 'average', 'leaf_weight'),
   'leaves': ('episode_outcome', 'center'),
+  'splits': ('episode_outcome', 'split_zscores'),
 }
 VARIANTS = ('turn', batches.EXPLICIT)
 
@@ -128,7 +129,24 @@ def _hard(i, k):
   return np.mean([OUTCOME[j] - _value(j, -1) for j in leaves])
 
 
+def _zscore(i, pool):
+  x = [OUTCOME[j] for j in pool]
+  varied = len(x) > 1 and np.std(x) > 0
+  return (OUTCOME[i] - np.mean(x)) / (np.std(x, ddof=1) + 1e-6) if varied else 0
+
+
+def _splits(i, k):
+  """Beside the group, each set of leaves that had parted before turn k."""
+  total = _zscore(i, [j for j, g in enumerate(GROUP) if g == GROUP[i]])
+  for at in range(k):
+    pool = _leaves(PATHS[i][at])
+    if len(pool) > len(_leaves(PATHS[i][at + 1])):
+      total += _zscore(i, pool)
+  return total
+
+
 WANT = {
+  'splits': _splits,
   'tree': _advantage,
   'shrunk': lambda i, k: _advantage(i, k, 1.5),
   'normal': _normal,
