@@ -216,7 +216,8 @@ def reading(c: ConfigDict, name: str, **fields) -> None:
 
   source: the text alone; or behind it a 'demonstration' of the task, the field
     of a 'task' of a host environment, or the 'solution' of another attempt of
-    the group; or text and failed by 'outcome'
+    the group; or text and failed by 'outcome'; or what c.recall chooses of a
+    'memory', which then stands there alone and not before prompts
 
   Signals and losses name it; what lacks a hint is read as it was sampled.
   """

@@ -385,7 +385,7 @@ class ReadingConfig:
 
   source: Annotated[
     str,
-    OneOf('text', 'demonstration', 'task', 'outcome', 'solution'),
+    OneOf('text', 'demonstration', 'task', 'outcome', 'solution', 'memory'),
     'where its hints come from (agentrl/run/play/readings.py)',
   ] = 'text'
   text: Annotated[

@@ -48,6 +48,7 @@ class TextBank(struct.PyTreeNode):
   written: Array  # [C] i32  step that wrote it; -1: never
   read: Array  # [C] f32  trajectories that read it
   decisive: Array  # [C] f32  those of them that were solved
+  earned: Array  # [C] f32  sum of the returns of those that read it
   reward: Array  # [C] f32  return of the attempt that it is; 0: of none
 
 
@@ -60,6 +61,7 @@ def empty(capacity: int, width: int) -> TextBank:
     written=jnp.full(capacity, -1, jnp.int32),
     read=jnp.zeros(capacity),
     decisive=jnp.zeros(capacity),
+    earned=jnp.zeros(capacity),
     reward=jnp.zeros(capacity),
   )
 
@@ -76,14 +78,16 @@ def score(bank: TextBank):
 
 
 def credited(bank: TextBank, batch: Batch) -> TextBank:
-  """Counts what was read, and what of it was solved.
+  """Counts what was read, what of it was solved, and sums what it earned.
 
   Fresh trajectories that were played, whether they are trained on or not, and
   only for the entry that they read: one that was written anew since has nothing
   to do with them.
   """
-  read, decisive = bank.read, bank.decisive
+  read, decisive, earned = bank.read, bank.decisive, bank.earned
   counts, solved = played(batch), batch.outcome > 0.5
+  turns = batch.turns  # a return, also of what is not trained on
+  total = jnp.sum(jnp.where(turns.valid, turns.reward, 0), axis=1)
   for i in range(notes_read(batch)):
     slot = batch.ids[f'{NOTE}{i}']
     at = jnp.maximum(slot, 0)
@@ -91,7 +95,8 @@ def credited(bank: TextBank, batch: Batch) -> TextBank:
     ok = (counts & (slot >= 0) & same).astype(read.dtype)
     read = read.at[at].add(ok)
     decisive = decisive.at[at].add(ok * solved)
-  return bank.replace(read=read, decisive=decisive)
+    earned = earned.at[at].add(ok * total)
+  return bank.replace(read=read, decisive=decisive, earned=earned)
 
 
 def played(batch: Batch) -> Array:
@@ -168,6 +173,7 @@ def applied(
     written=put(bank.written, step),
     read=put(bank.read, 0.0),
     decisive=put(bank.decisive, 0.0),
+    earned=put(bank.earned, 0.0),
     reward=put(bank.reward, new.reward),
   )
 

@@ -15,6 +15,7 @@ from agentrl.types import NOTE, Batch, Metrics
 ARMS = ('own', 'shuffled', 'empty')
 Arm = Annotated[str, domain.OneOf(*ARMS)]
 Heading = Annotated[str, domain.Text('a line')]
+Likeness = Annotated[float, domain.Real(-1, 1)]  # a cosine
 _ROUNDING = 1e-5  # of a mean of equal returns, none of which is below it
 
 
@@ -51,7 +52,7 @@ def nearest(
   k: domain.Count = 1,
   tokens: domain.Count = 64,
   heading: Heading = 'Notes:',
-  least: Annotated[float, domain.Real(-1, 1)] = 0.1,
+  least: Likeness = 0.1,
   floor: domain.Rate = 0.0,
   arm: Arm = 'own',
 ) -> np.ndarray:
@@ -77,11 +78,11 @@ def nearest(
   live = np.asarray((x.bank.length > 0) & (score >= floor))
   close = x.similarity()
   close = np.where(live & (close >= least), close, -np.inf)
-  chosen = np.array([_top(row, score, k) for row in close])
+  chosen = np.array([top(row, score, k) for row in close])
   return in_arm(x, chosen, live, arm)
 
 
-def _top(value: np.ndarray, score: np.ndarray, k: int) -> np.ndarray:
+def top(value: np.ndarray, score: np.ndarray, k: int) -> np.ndarray:
   """Returns the k largest of [C], of equal ones by score: [k].
 
   -1 past those that are finite.
@@ -106,7 +107,7 @@ def reranked(
   heading: Heading = 'Notes:',
   pool: domain.Count = 30,
   weight: domain.NotNegative = 0.5,
-  alike: Annotated[float, domain.Real(-1, 1)] = 0.9,
+  alike: Likeness = 0.9,
   arm: Arm = 'own',
 ) -> np.ndarray:
   """Reads entries of similar tasks and high return, repeats only if they excel.
@@ -134,14 +135,14 @@ def reranked(
   chosen = np.full((len(x.task), k), -1)
   for row, close in zip(chosen, x.similarity(), strict=True):
     first = np.where(live, close + weight * reward, -np.inf)
-    seen = _top(first, reward, min(pool, max(int(live.sum()), 1)))
+    seen = top(first, reward, min(pool, max(int(live.sum()), 1)))
     seen = seen[seen >= 0]
     if seen.size:
       r = reward[seen]
       excels = np.mean(r) + np.std(r) - _ROUNDING
       kept = seen[(close[seen] < alike) | (r >= excels)]
       left = np.isin(np.arange(close.size), kept)
-      row[:] = _top(np.where(left, close, -np.inf), reward, k)
+      row[:] = top(np.where(left, close, -np.inf), reward, k)
   return in_arm(x, chosen, live, arm)
 
 
@@ -174,7 +175,7 @@ def drawn(
     u = uniform.draw(x.seed, x.step, shape, uniform.UniformStream.NOTES)
     noise = -np.log(-np.log(u))
   value = np.where(live, score / temperature + noise, -np.inf)
-  chosen = np.array([_top(row, score, k) for row in value])
+  chosen = np.array([top(row, score, k) for row in value])
   return in_arm(x, chosen, live, arm)
 
 

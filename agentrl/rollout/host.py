@@ -158,8 +158,9 @@ class _EpisodeLoop:
       episode = OpenEpisode(attempt, self.free.pop(), time.monotonic())
       self.open[attempt] = episode
       episode.room = self.stage.limits.room(int(self.attempts.task[attempt]))
-      how = self.stage.talk.words, self.stage.limits.notes
-      episode.note = recall.text_of(self.attempts.notes, attempt, *how)
+      if most := self.stage.limits.notes:
+        how = self.stage.talk.words, most
+        episode.note = recall.text_of(self.attempts.notes, attempt, *how)
       call = episode.worker.reset(self.task(episode), int(self.seeds[attempt]))
       self.await_reply(episode, call, self.stage.limits.start)
 

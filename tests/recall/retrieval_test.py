@@ -26,7 +26,7 @@ def bank(entries, **columns):
   length = np.array([len(x) for x in entries], np.int32)
   zero = np.zeros(n, np.float32)
   values = dict(task=np.arange(n), written=np.arange(n) + 7, read=zero)
-  values |= {'decisive': zero, 'reward': zero}
+  values |= {'decisive': zero, 'earned': zero, 'reward': zero}
   return TextBank(tokens, length, **values | columns)
 
 

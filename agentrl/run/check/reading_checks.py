@@ -4,10 +4,11 @@ All of it is found before anything is built or compiled.
 """
 
 from agentrl import registry
-from agentrl.configs import envs
+from agentrl.configs import base, envs
 from agentrl.configs.config import Config
 from agentrl.env import base as env_base
 from agentrl.learner import teacher
+from agentrl.recall import base as recall
 from agentrl.rollout import registered
 from agentrl.run.play import readings
 from agentrl.signal import reference
@@ -30,6 +31,8 @@ def hints(c: Config) -> None:
           f'{at}.{field}={given[field]!r} is for source {only!r}; leave it out,'
           f' or set {at}.source, which is {source!r}'
         )
+    if source == readings.MEMORY:
+      _recalled(c, at)
     on_host = registered.on_host(r.kind)
     if source == 'task' and not (reading.field and on_host):
       raise ValueError(
@@ -47,6 +50,20 @@ def hints(c: Config) -> None:
         f'{at}.shift={reading.shift} takes the hint of another task, and source'
         f' {source!r} has none of tasks; set it to 0'
       )
+
+
+def _recalled(c: Config, at: str) -> None:
+  """Checks a reading of what attempts recall."""
+  if not recall.of(base.wiring(c)):
+    raise ValueError(
+      f"{at}.source must not be 'memory' with recall={c.recall!r}, which reads"
+      " none; set recall to a component that reads, such as 'ucb'"
+    )
+  if text := c.reading[at.removeprefix('reading.')].text:
+    raise ValueError(
+      f"{at}.text must be '' with source='memory', whose first line is"
+      f' hp.recall.{c.recall}.heading, got {text!r}'
+    )
 
 
 def sampled(c: Config, spec: registry.MethodSpec) -> None:

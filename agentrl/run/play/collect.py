@@ -82,11 +82,15 @@ def layout(s: Experiment, record: record_lib.Record) -> record_lib.Layout:
 
 
 def readings(
-  s: Experiment, record: record_lib.Record, batch: Batch, version
+  s: Experiment,
+  record: record_lib.Record,
+  batch: Batch,
+  attempts: Attempts,
+  version,
 ) -> dict[str, Rows]:
   """The record's messages in other contexts, as the config asks."""
   t = None if s.plan.history == 'turn' else s.capacity.row
-  how = dict(eot=s.tokenizer.eot, t=t)
+  how = dict(attempts=attempts, eot=s.tokenizer.eot, t=t)
   hinted = {
     name: readings_lib.hinted_rows(hint, record, batch, version, **how)
     for name, hint in s.hints.items()
@@ -112,7 +116,8 @@ def arrays(
   """The record as a Batch, with its readings; a term that lacks is 0."""
   record = unjudged(s, record)
   batch = record_lib.batch(record, layout(s, record), attempts, version)
-  return batch.replace(readings=readings(s, record, batch, version))
+  made = readings(s, record, batch, attempts, version)
+  return batch.replace(readings=made)
 
 
 def unjudged(s: Experiment, record: record_lib.Record) -> record_lib.Record:

@@ -7,12 +7,10 @@ from typing import NamedTuple
 import jax
 
 from agentrl import registry
-from agentrl.configs import base as base_config
 from agentrl.configs import envs
 from agentrl.configs.config import Config, to_dict
 from agentrl.dataset import host_tasks
 from agentrl.env import base
-from agentrl.recall import base as recall_base
 from agentrl.rollout.compaction import Compaction
 from agentrl.rollout.edits import ContextEdits
 from agentrl.rollout.engine import engine
@@ -140,8 +138,7 @@ def limits(
   begin = [Message('system', system)] if system else []
   cut = [Message('user', CUT)]
   least = len(talk.start(cut).ids)
-  recall = recall_base.of(base_config.wiring(c))
-  notes = recall.tokens if recall else 0
+  notes = readings.tokens_of_notes(c)
   opening = len(talk.start([*begin, *cut]).ids) - least + notes
   if h.max_observation_tokens < least:
     raise ValueError(

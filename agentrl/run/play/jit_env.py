@@ -25,6 +25,7 @@ from agentrl.recall import base as recall_base
 from agentrl.rollout import hierarchical, jit_sizes, registered
 from agentrl.rollout.record import Capacity
 from agentrl.run.check import env_checks, fields, service_checks
+from agentrl.run.play import readings
 from agentrl.text import (
   action_parsing,
   chat_template,
@@ -71,7 +72,6 @@ def sized(
     tasks=None,
     env=env,
   )
-  recall = recall_base.of(base.wiring(c))
   plan = jit_sizes.RolloutSizes(
     slots=r.slots,
     turns=r.max_turns,
@@ -80,7 +80,7 @@ def sized(
     window=r.window,
     context=r.context,
     anchor=r.state_hash_fraction,
-    notes=recall.tokens if recall else 0,
+    notes=readings.tokens_of_notes(c),
   )
   system = r.system
   if chat and c.env.name not in envs.JITTED:

@@ -8,8 +8,9 @@ c.reading have a hint before what was read, which the policy does not see:
   task           a field of a host environment's task, such as its answer
   outcome        one of two texts, by how the trajectory ended
   solution       the messages of another solved attempt of the group
+  memory         what c.recall chooses of a memory of texts, for the attempt
 
-All but the last are tables made once, before anything is compiled.
+All but the last two are tables made once, before anything is compiled.
 """
 
 import json
@@ -18,9 +19,11 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 
 from agentrl import registry
+from agentrl.configs import base as base_config
 from agentrl.configs.config import Config
 from agentrl.configs.sections import ReadingConfig
 from agentrl.dataset import host_tasks, jit_tasks
+from agentrl.recall import base as recall_base
 from agentrl.rollout import hinted, registered
 from agentrl.rollout import record as record_lib
 from agentrl.rollout.counterfactual import NullObservation
@@ -29,8 +32,10 @@ from agentrl.text import chat_template, observation_tokens
 from agentrl.text.chat_template import Chat
 from agentrl.text.message import Message
 from agentrl.text.tokenizer import Tokenizer
-from agentrl.types import Array, Batch, Rows
+from agentrl.types import Array, Attempts, Batch, Rows
 
+# Source of hints that stand in the place of what prompts read of a memory.
+MEMORY = 'memory'
 # Placeholder for a hint while the template's tokens around it are located.
 _MARK = 'whatever'
 
@@ -54,8 +59,11 @@ def hints(
   """
   out = {}
   for name, reading in c.reading.items():
-    texts = _texts(name, reading, tasks, actions)
-    made = [words.encode(x) for x in texts]
+    if reading.source == MEMORY:
+      made = [[words.pad] * _recalled(c)]
+    else:
+      texts = _texts(name, reading, tasks, actions)
+      made = [words.encode(x) for x in texts]
     longest = max(map(len, made))
     if 0 < reading.max_tokens < longest:
       raise ValueError(
@@ -66,6 +74,21 @@ def hints(
     line = words.encode('\n')[-1]
     out[name] = Hint(reading.source, tokens, length, _frame(chat, system), line)
   return out
+
+
+def _recalled(c: Config) -> int:
+  """The most tokens that an attempt recalls; 0: nothing is."""
+  recall = recall_base.of(base_config.wiring(c))
+  return recall.tokens if recall else 0
+
+
+def tokens_of_notes(c: Config) -> int:
+  """The most tokens of a memory that stand before a prompt.
+
+  0 where nothing is recalled, or where it is for a reading.
+  """
+  apart = any(x.source == MEMORY for x in c.reading.values())
+  return 0 if apart else _recalled(c)
 
 
 def sampled_behind(spec: registry.MethodSpec) -> str:
@@ -194,12 +217,14 @@ def hinted_rows(
   batch: Batch,
   version,
   *,
+  attempts: Attempts,
   eot: int,
   t: int | None,
 ) -> Rows:
   """The hinted reading of a record, whose batch is made already.
 
   Args:
+    attempts: what was played
     eot: the end of a turn
     t: columns of a row of a full history; None: one row for each turn
   """
@@ -207,6 +232,8 @@ def hinted_rows(
   if hint.source == 'solution':
     which = hinted.solved_sibling(batch)
     text, size = _solutions(hint, r, which, eot)
+  elif hint.source == MEMORY:
+    text, size = _recollections(hint, attempts)
   else:
     at = _rows_of_table(hint, batch)
     text, size = tokens[at], length[at]
@@ -231,3 +258,12 @@ def _solutions(hint: Hint, r: record_lib.Record, which: Array, eot: int):
   parts = jnp.concatenate([begin, body], axis=1)
   whole = jnp.where(size > 0, begin.shape[1] + size, 0)
   return parts, whole
+
+
+def _recollections(hint: Hint, attempts: Attempts) -> tuple[Array, Array]:
+  """What was recalled for each attempt, a demonstration recalls nothing."""
+  if (notes := attempts.notes) is None:
+    b = attempts.task.shape[0]
+    tokens = jnp.zeros((b, hint.tokens.shape[1]), jnp.int32)
+    return tokens, jnp.zeros(b, jnp.int32)
+  return jnp.asarray(notes.tokens), jnp.asarray(notes.length)

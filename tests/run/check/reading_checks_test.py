@@ -44,6 +44,17 @@ def test_names_that_are_taken_and_groups_of_one():
   validate.config(c)
 
 
+def test_what_is_recalled_can_be_read():
+  c = lake(source='memory')
+  with errors.raises(ValueError, 'reading.hinted.source memory recall none'):
+    validate.config(c)
+  c.memory, c.recall = ('texts',), 'ucb'
+  validate.config(base.fill(c))
+  c.reading.hinted.text = 'Seen:'
+  with errors.raises(ValueError, 'reading.hinted.text heading Seen:'):
+    validate.config(c)
+
+
 @pytest.mark.parametrize(
   ('method', 'at', 'changes', 'sentence'),
   [

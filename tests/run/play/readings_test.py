@@ -12,9 +12,9 @@ from agentrl.model import policy
 from agentrl.rollout import hinted
 from agentrl.rollout import record as record_lib
 from agentrl.run import build
-from agentrl.run.play import jit_sampler, readings, sampler
+from agentrl.run.play import collect, jit_sampler, readings, sampler
 from agentrl.run.stage import stages
-from agentrl.text import chat_template, tokenizer
+from agentrl.text import chat_template, observation_tokens, tokenizer
 from agentrl.text.message import Message
 from agentrl.types import Batch
 from tests import checkpoints, errors
@@ -119,9 +119,11 @@ def test_a_reading_of_what_was_sampled(tmp_path, history):
     assert read == hints[task] + s.tokenizer.decode(plain)
 
 
-def rows_of(hint, record, batch, eot):
+def rows_of(hint, record, batch, eot, attempts=None):
   f = jax.jit(
-    lambda r, batch: readings.hinted_rows(hint, r, batch, 0, eot=eot, t=None)
+    lambda r, batch: readings.hinted_rows(
+      hint, r, batch, 0, attempts=attempts, eot=eot, t=None
+    )
   )
   return jax.device_get(f(record, batch))
 
@@ -233,6 +235,62 @@ def test_hints_that_do_not_fit(tmp_path):
   base.reading(c, 'goal', source='task', field='goal')
   with errors.raises(ValueError, 'field goal target'):
     build.experiment(c)
+
+
+def test_what_is_recalled_is_read_by_the_reading_alone(tmp_path):
+  """Half of the tasks have an entry; the policy sees none of them."""
+  c = lake(tmp_path, source='memory')
+  c.memory, c.recall = ('texts',), 'ucb'
+  base.hp(c, 'memory', 'texts', capacity=8, tokens=8)
+  base.hp(c, 'recall', 'ucb', heading='Once:', least=0.99, tokens=16)
+  s = build.experiment(base.fill(c))
+  assert (s.plan.notes, s.hints['hinted'].tokens.shape) == (0, (1, 16))
+  alg = s.algorithm
+  state = collect.init_memory(s, update.init(alg, jax.random.key(0)))
+  stage = stages.rl_stage(s, 0, 2, jit_sampler.JitSampler(s))
+  plain, _ = stage.collect(state, stage.task(state, 0), 0)
+  np.testing.assert_array_equal(plain.ids['note0'], -1)
+  assert_same_text(plain.readings['hinted'], plain.rows)
+
+  texts = [s.tokenizer.encode(f'go {i}') if i % 2 else [] for i in range(8)]
+  tokens, length = observation_tokens.pad_lists([*texts, [0] * 8], 0)
+  bank = state.memory['texts'].replace(
+    tokens=jnp.asarray(tokens[:8]), length=jnp.asarray(length[:8]),
+    task=jnp.arange(8), written=jnp.zeros(8, jnp.int32),
+  )  # fmt: skip
+  state = state.replace(memory={'texts': bank})
+  batch, _ = stage.collect(state, stage.task(state, 0), 0)
+  assert_same_text(batch.rows, plain.rows)
+  assert_aligned(batch, batch.readings['hinted'])
+  read, own = text_of(s, batch.readings['hinted']), text_of(s, batch.rows)
+  same = 0
+  for b, (task, entry) in enumerate(
+    zip(batch.ids['task'].tolist(), batch.ids['note0'].tolist(), strict=True)
+  ):
+    alike = s.sketches @ s.sketches[task] >= 0.99
+    assert entry == -1 if not texts[task] and alike.sum() == 1 else alike[entry]
+    note = f'Once:\ngo {entry}\n' if entry >= 0 else ''
+    for k in range(3):
+      n = b * 3 + k
+      assert read[n] == (note + own[n] if own[n] else '')
+      same += bool(own[n])
+  assert same > 8
+  assert len({*batch.ids['note0'].tolist()}) > 1
+
+
+def text_of(s, rows):
+  used = np.asarray(rows.seg) >= 0
+  return [
+    s.tokenizer.decode(x[y].tolist())
+    for x, y in zip(np.asarray(rows.tokens), used, strict=True)
+  ]
+
+
+def assert_same_text(rows, others):
+  for x, y in zip(rows.tokens * (rows.seg >= 0), others.tokens, strict=True):
+    width = min(x.size, y.size)
+    np.testing.assert_array_equal(x[:width], y[:width])
+    assert not np.any(x[width:])
 
 
 def test_guidance_is_the_table_of_a_reading():
