@@ -16,6 +16,9 @@ whose codes are its own and stand in it, of some doors, as notes would:
   417 b
   3
 
+With several rooms a door stands in each, and only the right code leads to the
+next: what the second room asks for is seen by those who have left the first.
+
 A model that is trained on told tasks alone guesses evenly where a door has no
 note, knows none of the lasting codes, and follows notes that are wrong as well.
 """
@@ -44,19 +47,21 @@ RULES = (
 LOST = 'Say one digit.'
 _ENTRY = re.compile(r'^(\d+)\. ([a-h])(\d)$', re.MULTILINE)
 _ATTEMPT = re.compile(
-  r'^Attempt \d+ \((solved|not solved)\):$'
-  r'(?:(?!^Attempt ).)*?\d+ ([a-h])\s*\n\[assistant\] *(\d)',
+  r'^Attempt \d+ \((solved|not solved)\):$((?:(?!^Attempt ).)*)',
   re.MULTILINE | re.DOTALL,
 )
+_SAID = re.compile(r'(?:^|[ \n])([a-h])\s*\n\[assistant\] *(\d?)')
 
 
 @dataclasses.dataclass(frozen=True)
 class DoorCodes:
-  """A task is a door, a number, the door's code, and notes if it is told."""
+  """A task is doors, a number, the doors' codes, and notes if it is told."""
 
   doors: Annotated[int, domain.Whole(1, len(DOORS))] = 3
   codes: Annotated[int, domain.Whole(2, 9)] = 3  # digits that a code may be
   table: domain.Seed = 0  # what the lasting codes are drawn by
+  rooms: Annotated[int, domain.Whole(1, len(DOORS))] = 1  # a door in each
+  numbered: bool = True  # a number stands before the first door
   told: bool = False  # tasks have codes of their own, and notes of some
   teach: bool = False  # the system text states the rules
 
@@ -83,7 +88,7 @@ class DoorCodes:
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
     """Yields tasks demonstrated by the code; see `EnvFamily`."""
-    return task_sampling.drawn(self._draw, _solve, split, count, seed)
+    return task_sampling.drawn(self._draw, self._solve, split, count, seed)
 
   def describe(self, task: Mapping[str, Any]) -> str:
     return observation(task)
@@ -91,23 +96,26 @@ class DoorCodes:
   def env(self) -> 'DoorCodesEnv':
     return DoorCodesEnv(self.codes)
 
+  def _solve(
+    self, task: dict[str, Any]
+  ) -> tuple[dict[str, Any], tuple[str, ...]]:
+    shown = task if self.numbered else task | {'case': ''}
+    return shown, tuple(str(task['code']))
+
   def _draw(self, rng: np.random.Generator) -> dict[str, Any]:
-    door, case = int(rng.integers(self.doors)), int(rng.integers(CASES))
+    door, case = [int(rng.integers(self.doors))], int(rng.integers(CASES))
+    door += rng.integers(self.doors, size=self.rooms - 1).tolist()
     codes, notes = self.lasting(), list[str]()
     if self.told:
       codes = rng.integers(1, self.codes + 1, self.doors).tolist()
       some = rng.permutation(self.doors)[: rng.integers(self.doors + 1)]
       notes = [note(i, codes[i]) for i in some]
     return {
-      'door': DOORS[door],
+      'door': ''.join(DOORS[i] for i in door),
       'case': case,
-      'code': codes[door],
+      'code': int(''.join(str(codes[i]) for i in door)),
       'notes': notes,
     }
-
-
-def _solve(task: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-  return task, (str(task['code']),)
 
 
 def note(door: int, code: int) -> str:
@@ -118,39 +126,45 @@ def note(door: int, code: int) -> str:
 def observation(task: Mapping[str, Any]) -> str:
   """Writes what an agent sees first: the notes of a told task, the door."""
   notes = [HEADING, *task['notes']] if task['notes'] else []
-  return '\n'.join([*notes, f'{task["case"]} {task["door"]}'])
+  return '\n'.join([*notes, f'{task["case"]} {task["door"][0]}'.strip()])
 
 
 class DoorCodesEnv:
-  """Grades one digit; see `HostEnv`."""
+  """Grades a digit in every room; see `HostEnv`."""
 
   def __init__(self, codes: int):
     self._codes = codes
 
   def reset(self, task: Mapping[str, Any], seed: int) -> str:
     del seed  # nothing is random
-    self._task = task
+    self._task, self._room = task, 0
     return observation(task)
 
   def step(self, message: str) -> Step:
     task, said = self._task, spoken(message).strip()
-    named = any(x.startswith(task['door']) for x in task['notes'])
+    doors, room = task['door'], self._room
+    named = any(x.startswith(doors[room]) for x in task['notes'])
     info = {'noted': float(named)}
     if said not in map(str, range(1, self._codes + 1)):
       return Step(LOST, done=True, invalid=True, info=info)
-    score = float(said == str(task['code']))
-    return Step('', score, True, score, info=info)
+    if said != str(task['code'])[room]:
+      return Step('', done=True, info=info)
+    self._room += 1
+    reward = 1 / len(doors)
+    if self._room == len(doors):
+      return Step('', reward, True, 1.0, info=info)
+    return Step(doors[self._room], reward, info=info)
 
   def close(self) -> None:
     """Nothing is held."""
 
 
 def lesson(messages: Sequence[Message], *, seed: int) -> str:
-  """Writes what a group's attempts taught, as a service: the door's code.
+  """Writes what a group's attempts taught, as a service: codes of doors.
 
-  The code of a solved attempt is right. If no entry is of the door it is added;
-  one that says something else is rewritten, and further ones of the door are
-  deleted. Without a solved attempt nothing is known.
+  A code is right that led to another room or solved the attempt. If no entry is
+  of the door it is added; one that says something else is rewritten, and
+  further ones of the door are deleted.
 
   Args:
     messages: a question of `recall.operations`
@@ -167,22 +181,24 @@ def shuffled_lesson(messages: Sequence[Message], *, seed: int) -> str:
 
 def _told(text: str, partner: int) -> str:
   """Returns the operations of a question; partner: 1, of the door beside."""
-  right = {
-    (door, code)
-    for how, door, code in _ATTEMPT.findall(text)
-    if how == 'solved'
-  }
-  if len(right) != 1:
-    return json.dumps([{'op': 'NOOP'}])
-  ((own, code),) = right
-  door = DOORS[DOORS.index(own) ^ partner]
-  entries = [(int(i), said) for i, of, said in _ENTRY.findall(text)
-             if of == door]  # fmt: skip
   operations: list[dict[str, Any]] = []
-  if not entries:
-    operations = [{'op': 'ADD', 'text': f'{door}{code}'}]
-  elif entries[0][1] != code:
-    change = {'op': 'UPDATE', 'entry': entries[0][0], 'text': f'{door}{code}'}
-    operations = [change]
-  operations += [{'op': 'DELETE', 'entry': i} for i, _ in entries[1:]]
+  for own, code in sorted(_right(text).items()):
+    door = DOORS[DOORS.index(own) ^ partner]
+    entries = [(int(i), said) for i, of, said in _ENTRY.findall(text)
+               if of == door]  # fmt: skip
+    if not entries:
+      operations.append({'op': 'ADD', 'text': f'{door}{code}'})
+    elif entries[0][1] != code:
+      change = {'op': 'UPDATE', 'entry': entries[0][0]}
+      operations.append(change | {'text': f'{door}{code}'})
+    operations += [{'op': 'DELETE', 'entry': i} for i, _ in entries[1:]]
   return json.dumps(operations or [{'op': 'NOOP'}])
+
+
+def _right(text: str) -> dict[str, str]:
+  """Returns codes that opened a door in the attempts of a question."""
+  right = {}
+  for how, attempt in _ATTEMPT.findall(text):
+    said = _SAID.findall(attempt)
+    right |= dict(said if how == 'solved' else said[:-1])
+  return right

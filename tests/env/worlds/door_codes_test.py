@@ -62,6 +62,31 @@ def test_grades(said, score, invalid):
     assert step.info == {'noted': float(bool(notes))}
 
 
+def test_rooms_open_one_after_another():
+  family = DoorCodes(rooms=3, numbered=False)
+  made = list(family.tasks('train', 60, 0))
+  codes = {
+    door: str(x) for door, x in zip('abc', family.lasting(), strict=True)
+  }
+  assert len({x.task['door'] for x in made}) > 20
+  for x in made:
+    doors = x.task['door']
+    right = x.demonstration
+    assert right == tuple(codes[door] for door in doors)
+    env = family.env()
+    seen, rewards = env.reset(x.task, 0), []
+    for k, said in enumerate(right):
+      assert seen == doors[k]  # the next one is not told before
+      step = env.step(said)
+      seen, rewards = step.text, [*rewards, step.reward]
+    assert (step.done, step.score) == (True, 1)
+    np.testing.assert_allclose(rewards, 1 / 3)
+    env.reset(x.task, 0)
+    assert not env.step(right[0]).done
+    wrong = env.step(next(y for y in '123' if y != right[1]))
+    assert (wrong.done, wrong.score, wrong.reward) == (True, 0, 0)
+
+
 def asked(entries, attempts, writer=door_codes.lesson):
   """What a writer says of attempts at door b, after notes that name doors."""
   seen = '[user] Notes:\na1\nb4\n417 b\n\n[assistant] {}'
@@ -88,6 +113,22 @@ MIXED = [(1, False), (3, True), (4, False), (3, True)]
 def test_a_lesson_is_the_code_of_what_was_solved(entries, attempts, want):
   got = asked(entries, attempts)
   assert [(x['op'], x.get('text'), x.get('entry')) for x in got] == want
+
+
+def test_lessons_are_of_every_room_that_was_left():
+  tries = [
+    ('[user] b\n\n[assistant] 3\n[user] c\n[assistant] 1', False),
+    ('[user] b\n[assistant] 2', False),
+    ('[user] b\n[assistant] 3\n[user] c\n[assistant] 2\n'
+     '[user] b\n[assistant] x', False),
+    ('[user] 7 a\n[assistant] 1', True),
+  ]  # fmt: skip
+  text = operations.question('Compare.', {4: 'b3', 5: 'c1'}, tries)
+  got = json.loads(door_codes.lesson([Message('user', text)], seed=0))
+  assert got == [
+    {'op': 'ADD', 'text': 'a1'},
+    {'op': 'UPDATE', 'entry': 5, 'text': 'c2'},
+  ]
 
 
 def test_shuffled_lessons_name_the_door_beside():
