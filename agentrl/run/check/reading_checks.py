@@ -57,7 +57,7 @@ def _recalled(c: Config, at: str) -> None:
   if not recall.of(base.wiring(c)):
     raise ValueError(
       f"{at}.source must not be 'memory' with recall={c.recall!r}, which reads"
-      " none; set recall to a component that reads, such as 'ucb'"
+      ' none; set recall to a component that reads'
     )
   if text := c.reading[at.removeprefix('reading.')].text:
     raise ValueError(
