@@ -88,10 +88,9 @@ def credited(bank: TextBank, batch: Batch) -> TextBank:
   counts, solved = played(batch), batch.outcome > 0.5
   turns = batch.turns  # a return, also of what is not trained on
   total = jnp.sum(jnp.where(turns.valid, turns.reward, 0), axis=1)
-  for i in range(notes_read(batch)):
-    slot = batch.ids[f'{NOTE}{i}']
+  for slot, written in zip(*entries_read(batch), strict=True):
     at = jnp.maximum(slot, 0)
-    same = bank.written[at] == batch.ids[f'{NOTE_WRITTEN}{i}']
+    same = bank.written[at] == written
     ok = (counts & (slot >= 0) & same).astype(read.dtype)
     read = read.at[at].add(ok)
     decisive = decisive.at[at].add(ok * solved)
@@ -106,12 +105,35 @@ def played(batch: Batch) -> Array:
   return fresh & whole & jnp.any(batch.turns.valid, axis=1)
 
 
-def notes_read(batch: Batch) -> int:
-  """Returns k, the most notes that a trajectory of the batch reads."""
+def entries_read(batch: Batch) -> tuple[Array, Array]:
+  """Returns what trajectories have read, each entry once: [R, B] i32 twice.
+
+  Entries, -1: none; and the steps at which they were written. They are named in
+  ids, or in terms of the turns that read them.
+  """
+  b = batch.outcome.shape[0]
+  entry, written = [jnp.full((0, b), -1)], [jnp.full((0, b), -1)]
   i = 0
   while f'{NOTE}{i}' in batch.ids:
+    entry.append(batch.ids[f'{NOTE}{i}'][None])
+    written.append(batch.ids[f'{NOTE_WRITTEN}{i}'][None])
     i += 1
-  return i
+  turns, i = batch.turns, 0
+  while f'{NOTE}{i}' in turns.terms:
+    of_turns = jnp.where(turns.valid, turns.terms[f'{NOTE}{i}'], -1)
+    entry.append(of_turns.T)
+    written.append(turns.terms[f'{NOTE_WRITTEN}{i}'].T)
+    i += 1
+  every, steps = (
+    jnp.concatenate(x).astype(jnp.int32) for x in (entry, written)
+  )
+
+  def same(x):
+    return x[:, None] == x[None]  # [R, R, B]
+
+  earlier = jnp.tril(jnp.ones((len(every),) * 2, bool), -1)[..., None]
+  again = jnp.any(same(every) & same(steps) & earlier, axis=1)
+  return jnp.where(again, -1, every), steps
 
 
 def retired(bank: TextBank, floor: float, reads: int) -> TextBank:

@@ -26,6 +26,7 @@ from agentrl.text.tokenizer import Tokenizer
 from agentrl.types import Attempts, Notes
 
 DIMENSIONS = 256  # of a sketch
+EVERY = ('turn', 'episode')  # when entries are chosen by what is observed
 
 
 class RecallInputs(NamedTuple):
@@ -36,9 +37,15 @@ class RecallInputs(NamedTuple):
   sketch: np.ndarray  # [n, D] f32  of every task
   seed: int
   step: int  # of RL; -1: an evaluation
+  likeness: np.ndarray | None = None  # [G, C] to entries; None: of their tasks
 
   def similarity(self) -> np.ndarray:
-    """Returns cosines of attempted tasks and entries' tasks: [G, C] f32."""
+    """Returns cosines of attempted tasks and entries' tasks: [G, C] f32.
+
+    Or of what is observed and entries, where they are chosen by that.
+    """
+    if self.likeness is not None:
+      return self.likeness
     every = self.sketch[self.task] @ self.sketch.T
     return every[:, np.maximum(self.bank.task, 0)]
 
@@ -49,6 +56,7 @@ class Recall(NamedTuple):
   k: int
   tokens: int
   heading: str
+  every: str = ''  # EVERY, of what is observed; '': before attempts begin
 
 
 def of(spec: registry.MethodSpec) -> Recall | None:
@@ -59,7 +67,8 @@ def of(spec: registry.MethodSpec) -> Recall | None:
   values = registry.settings(piece, spec.values('recall', spec.recall))
   if 'k' not in values:
     return None
-  return Recall(values['k'], values['tokens'], values['heading'])
+  every = values.get('every', '')
+  return Recall(values['k'], values['tokens'], values['heading'], every)
 
 
 def memories(spec: registry.MethodSpec) -> tuple[str, ...]:
@@ -103,13 +112,13 @@ def sketches(texts: Sequence[Sequence[int]], fitted: int) -> np.ndarray:
     texts: token ids or any whole numbers >= 0
     fitted: N, document frequencies are of the first N texts: those to train on
   """
-  grams = [_grams(text) for text in texts]
-  known = [np.unique(x) for x in grams[:fitted]]
+  every_gram = [grams(text) for text in texts]
+  known = [np.unique(x) for x in every_gram[:fitted]]
   every, count = np.unique(
     np.concatenate([np.zeros(0, np.uint64), *known]), return_counts=True
   )
   out = np.zeros((len(texts), DIMENSIONS), np.float32)
-  for row, x in zip(out, grams, strict=True):
+  for row, x in zip(out, every_gram, strict=True):
     gram, n = np.unique(x, return_counts=True)
     at = np.minimum(np.searchsorted(every, gram), max(every.size - 1, 0))
     found = every[at] == gram if every.size else np.zeros(gram.size, bool)
@@ -121,7 +130,7 @@ def sketches(texts: Sequence[Sequence[int]], fitted: int) -> np.ndarray:
   return out / np.where(size > 0, size, 1)
 
 
-def _grams(text: Sequence[int]) -> np.ndarray:
+def grams(text: Sequence[int]) -> np.ndarray:
   """Returns hashes of the unigrams and bigrams of a text, u64."""
   ids = np.asarray(text, np.uint64) + np.uint64(1)
   pairs = ids[:-1] * np.uint64(1 << 32) + ids[1:]
@@ -168,15 +177,10 @@ def noted(
     bank: host arrays
   """
   groups, of_group = np.unique(np.asarray(attempts.group), return_inverse=True)
-  head = tokenizer.encode(f'{recall.heading}\n') if recall.heading else []
-  own = {*tokenizer.specials().values(), tokenizer.pad}
   tokens = np.full((len(groups), recall.tokens), tokenizer.pad, np.int32)
   length = np.zeros(len(groups), np.int32)
   for g, entries in enumerate(chosen):
-    text = []
-    for i in entries[entries >= 0]:
-      text += readable(tokenizer, entry_of(bank, i), own)
-    text = [*head, *text][: recall.tokens] if text else []
+    text = read(entries, bank, recall, tokenizer)
     tokens[g, : len(text)], length[g] = text, len(text)
   at = np.maximum(chosen, 0)
   written = np.where(chosen >= 0, bank.written[at], -1)
@@ -188,6 +192,23 @@ def noted(
   }
   each = {name: x[of_group] for name, x in of_groups.items()}
   return attempts.replace(notes=Notes(**each))
+
+
+def read(
+  entries: np.ndarray, bank: TextBank, recall: Recall, tokenizer: Tokenizer
+) -> list[int]:
+  """Returns the tokens of entries behind the heading; [] without any.
+
+  Args:
+    entries: [k], -1: none
+    bank: host arrays
+  """
+  head = tokenizer.encode(f'{recall.heading}\n') if recall.heading else []
+  own = {*tokenizer.specials().values(), tokenizer.pad}
+  text = []
+  for i in entries[entries >= 0]:
+    text += readable(tokenizer, entry_of(bank, i), own)
+  return [*head, *text][: recall.tokens] if text else []
 
 
 def nothing(recall: Recall, n: int) -> Notes:
@@ -204,10 +225,15 @@ def text_of(
 
   It is content, wherever it stands: a control token's literal is text.
   """
-  if notes is None:
+  if notes is None or not most:
     return ''
   ids = np.asarray(notes.tokens[b, : notes.length[b]])
-  text = tokenizer.decode(ids.tolist())
+  return decoded(ids.tolist(), tokenizer, most)
+
+
+def decoded(ids: Sequence[int], tokenizer: Tokenizer, most: int) -> str:
+  """Returns tokens as text of `most` tokens at most."""
+  text = tokenizer.decode(ids)
   while len(tokenizer.encode(text)) > most:
     text = text[:-1]  # it encodes otherwise than it was sampled
   return text

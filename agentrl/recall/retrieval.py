@@ -10,7 +10,7 @@ from agentrl.memory import texts
 from agentrl.ops import counting
 from agentrl.recall.base import RecallInputs
 from agentrl.runtime import uniform
-from agentrl.types import NOTE, Batch, Metrics
+from agentrl.types import Batch, Metrics
 
 ARMS = ('own', 'shuffled', 'empty')
 Arm = Annotated[str, domain.OneOf(*ARMS)]
@@ -22,9 +22,8 @@ _ROUNDING = 1e-5  # of a mean of equal returns, none of which is below it
 def measure(batch: Batch) -> Metrics:
   """Measures who read a note, and how those ended who did and who did not."""
   live = counting.trajectories(batch).astype(jnp.float32)
-  k = texts.notes_read(batch)
-  read = [batch.ids[f'{NOTE}{i}'] >= 0 for i in range(k)]
-  count = sum(x.astype(jnp.float32) for x in read)
+  read, _ = texts.entries_read(batch)
+  count = jnp.sum(read >= 0, axis=0).astype(jnp.float32)
   some, solved = live * (count > 0), batch.outcome > 0.5
   return {
     'noted': (jnp.sum(some), jnp.sum(live)),

@@ -4,6 +4,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+from agentrl.env.splits import content_key
+from agentrl.recall.observed import Library, Recollection
 from agentrl.rollout.edits import Standing
 from agentrl.rollout.pack import TurnData
 from agentrl.rollout.workers.pool import EnvWorker
@@ -34,6 +36,25 @@ class OpenEpisode:
   branch: bool = False  # the pending turn begins a segment
   head: str = ''  # stands before the first observation of a segment
   note: str = ''  # of a memory, before the first observation of a context
+  again: str = ''  # of a memory, before the pending observation
+  recalled: Recollection | None = None  # what they are, by an observation
   call: Any = None  # pending future of its worker
   until: float = 0.0  # deadline of the call
   allowed: float = 0.0  # seconds that the environment has for it
+
+  def recall(self, library: Library | None, observation: str) -> None:
+    """Chooses what is read before an observation; None: nothing is."""
+    if library and (library.every_turn or not self.turns):
+      self.recalled = library.read(observation)
+      self.note = self.recalled.text
+      self.again = self.note if library.every_turn else ''
+
+  @property
+  def info(self) -> dict[str, float]:
+    """Info values of the pending turn: what it reads."""
+    return self.recalled.columns if self.recalled else {}
+
+
+def state_of(text: str) -> int:
+  """Hash of an observation, at least 0; equal ones are one state."""
+  return int(content_key(text.encode())[:8], 16) & 0x7FFFFFFF

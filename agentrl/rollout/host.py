@@ -17,8 +17,8 @@ import jax
 from absl import logging
 
 from agentrl.env import base
-from agentrl.env.splits import content_key
 from agentrl.recall import base as recall
+from agentrl.recall import observed
 from agentrl.rollout import keys, message_spans, pack
 from agentrl.rollout.compaction import SUMMARY, demonstrated
 from agentrl.rollout.edits import EDIT, READ, TERMS, Edit, Standing
@@ -28,7 +28,7 @@ from agentrl.rollout.engine.engine import (
   SamplingParams,
 )
 from agentrl.rollout.engine.generator import Generator
-from agentrl.rollout.episode import OpenEpisode
+from agentrl.rollout.episode import OpenEpisode, state_of
 from agentrl.rollout.hinted import Guidance
 from agentrl.rollout.limits import EpisodeLimits
 from agentrl.rollout.pack import TurnData
@@ -55,6 +55,7 @@ class HostEnvBundle(NamedTuple):
   top_p: float = 1.0
   stop: Callable[[Sequence[int]], int] | None = None
   guidance: Guidance | None = None  # of attempts that are hinted
+  reader: observed.Reader | None = None  # of a memory, by what is observed
   # (task, observations) -> the summary in a demonstration
   expert: Callable[[Mapping[str, Any], Sequence[str]], str] | None = None
 
@@ -62,7 +63,7 @@ class HostEnvBundle(NamedTuple):
   def columns(self) -> tuple[str, ...]:
     """The names of the info values of turns."""
     limits, own = self.limits, self.family.columns
-    own = (*own, *[SUMMARY] * (limits.compaction is not None))
+    own = (*own, *limits.recalled, *[SUMMARY] * bool(limits.compaction))
     return (*own, *TERMS) if limits.edits else own
 
   def record(self, ended: Sequence[pack.Episode]) -> Record:
@@ -112,6 +113,7 @@ class _EpisodeLoop:
   ):
     self.stage, self.generator, self.indices = stage, generator, indices
     self.attempts = jax.device_get(attempts)
+    self.library = observed.opened(stage.reader, self.attempts.texts)
     limits = stage.limits
     self.keys, self.seeds = jax.device_get(
       keys.host_keys(attempts, key, limits.turns)
@@ -158,9 +160,8 @@ class _EpisodeLoop:
       episode = OpenEpisode(attempt, self.free.pop(), time.monotonic())
       self.open[attempt] = episode
       episode.room = self.stage.limits.room(int(self.attempts.task[attempt]))
-      if most := self.stage.limits.notes:
-        how = self.stage.talk.words, most
-        episode.note = recall.text_of(self.attempts.notes, attempt, *how)
+      how = self.stage.talk.words, self.stage.limits.notes
+      episode.note = recall.text_of(self.attempts.notes, attempt, *how)
       call = episode.worker.reset(self.task(episode), int(self.seeds[attempt]))
       self.await_reply(episode, call, self.stage.limits.start)
 
@@ -277,6 +278,7 @@ class _EpisodeLoop:
     """Requests the next message if the context has room for it."""
     limits = self.stage.limits
     before = episode.talk
+    episode.recall(self.library, text)
     prompt, text = self.observe(episode, text, role)
     if len(prompt.ids) + limits.message > episode.room:
       made = self.compact(episode, text, role)
@@ -292,7 +294,7 @@ class _EpisodeLoop:
     elif limits.edits:
       episode.standing = Standing(prompt)
     episode.seen.append(text)
-    episode.asked, episode.state, episode.head = text, _state(text), ''
+    episode.asked, episode.state, episode.head = text, state_of(text), ''
     self.ask(episode, prompt, start, limits.message)
 
   def ask(
@@ -337,7 +339,7 @@ class _EpisodeLoop:
     else:
       episode.heard, episode.asked = (text, role), rule.request
       # Summaries behind one observation are of one state.
-      episode.state = _state(f'{episode.seen[-1]}\n{rule.request}')
+      episode.state = state_of(f'{episode.seen[-1]}\n{rule.request}')
       request = [Message('user', rule.request)]
       prompt = self.stage.talk.add_messages(before, request)
       self.ask(episode, prompt, len(before.ids), rule.tokens)
@@ -415,9 +417,9 @@ class _EpisodeLoop:
         before += limits.past if episode.talk else 0
         before += limits.observation if episode.head else 0
       else:
-        heard = [Message(role, label + part)]
+        heard = [Message(role, label + episode.again + part)]
         prompt = self.stage.talk.add_messages(episode.talk, heard)
-        before = len(episode.talk.ids)
+        before = len(episode.talk.ids) + noted * bool(episode.again)
       return prompt, part, len(prompt.ids) - before
 
     prompt, part, tokens = with_(size)
@@ -457,12 +459,12 @@ class _EpisodeLoop:
     words, prefix = self.stage.talk.words, self.stage.action_prefix
     _, text = message_spans.split(words, spoken.ids, prefix)
     heard, episode.heard = episode.heard, None
-    rule, edit, info = self.stage.limits.edits, None, {}
+    rule, edit, info = self.stage.limits.edits, None, episode.info
     mark = functools.partial(base.spans, self.stage.family)
     if heard is not None:
-      info = {SUMMARY: 1.0}
+      info |= {SUMMARY: 1.0}
     elif rule is not None and episode.talk is not None:
-      info = {READ: float(len(episode.talk.ids))}
+      info |= {READ: float(len(episode.talk.ids))}
       edit = rule.read(text, episode.standing, episode.edits)
     if edit is not None:
       info |= {EDIT: 1.0}
@@ -492,8 +494,3 @@ class _EpisodeLoop:
       episode.talk = self.stage.talk.add_reply(episode.talk, spoken.ids)
       call = episode.worker.step(text)
       self.await_reply(episode, call, self.stage.limits.seconds)
-
-
-def _state(text: str) -> int:
-  """Hash of an observation, at least 0; equal ones are one state."""
-  return int(content_key(text.encode())[:8], 16) & 0x7FFFFFFF

@@ -33,6 +33,7 @@ class EpisodeLimits:
   compaction: Compaction | None = None  # of history 'compact'
   edits: ContextEdits | None = None  # of history 'edit'
   notes: int = 0  # tokens of the opening that a memory may fill
+  recalled: tuple[str, ...] = ()  # info values of turns that read a memory
 
   @property
   def width(self) -> int:

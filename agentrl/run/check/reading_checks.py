@@ -54,7 +54,13 @@ def hints(c: Config) -> None:
 
 def _recalled(c: Config, at: str) -> None:
   """Checks a reading of what attempts recall."""
-  if not recall.of(base.wiring(c)):
+  given = recall.of(base.wiring(c))
+  if given and given.every:
+    raise ValueError(
+      f"{at}.source must not be 'memory' with recall={c.recall!r}, which reads"
+      ' at every turn of prompts; set recall to another component'
+    )
+  if not given:
     raise ValueError(
       f"{at}.source must not be 'memory' with recall={c.recall!r}, which reads"
       ' none; set recall to a component that reads'

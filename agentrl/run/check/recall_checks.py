@@ -8,6 +8,7 @@ from agentrl.configs import envs
 from agentrl.configs.config import Config
 from agentrl.env import base as env_base
 from agentrl.recall import base, retrieval
+from agentrl.rollout import registered
 
 NONE = repr(retrieval.none.__name__)
 
@@ -18,6 +19,8 @@ def check(c: Config, spec: registry.MethodSpec) -> None:
   _check_writer(c, spec)
   if recall is None:
     return
+  if recall.every:
+    _check_turns(c)
   if not envs.in_jit(c.env.name) and isinstance(
     envs.family(c), env_base.PlaysPrograms
   ):
@@ -30,6 +33,21 @@ def check(c: Config, spec: registry.MethodSpec) -> None:
     raise ValueError(
       f'recall must be {NONE} with collect={c.collect!r}, whose attempts go on'
       f' when the memory is another, got {c.recall!r}; set recall to {NONE}'
+    )
+
+
+def _check_turns(c: Config) -> None:
+  """Checks that turns can read by what is observed."""
+  if not registered.on_host(c.rollout.kind):
+    raise ValueError(
+      f'recall must be read before attempts begin for env.name={c.env.name!r},'
+      f' inside jit, got {c.recall!r}; take an environment on hosts, or another'
+      ' recall'
+    )
+  if c.rollout.history not in ('turn', 'full'):
+    raise ValueError(
+      f"rollout.history must be 'turn' or 'full' with recall={c.recall!r}, got"
+      f' {c.rollout.history!r}'
     )
 
 

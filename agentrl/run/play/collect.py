@@ -226,7 +226,8 @@ def init_memory(s: Experiment, state):
     return state
   n = num_attempts(s.algorithm.spec, s.config.rollout.batch)
   attempts = attempts_at(np.zeros(n, np.int32), 1)
-  if recall := recall_base.of(s.algorithm.spec):
+  recall = recall_base.of(s.algorithm.spec)
+  if recall and not recall.every:
     attempts = attempts.replace(notes=recall_base.nothing(recall, n))
   if lengths.gives_turns(s.algorithm.spec.prefix):
     size = n, s.plan.turns, s.plan.message

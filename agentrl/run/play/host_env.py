@@ -7,10 +7,13 @@ from typing import NamedTuple
 import jax
 
 from agentrl import registry
+from agentrl.configs import base as base_config
 from agentrl.configs import envs
 from agentrl.configs.config import Config, to_dict
 from agentrl.dataset import host_tasks
 from agentrl.env import base
+from agentrl.recall import base as recall_base
+from agentrl.recall import observed
 from agentrl.rollout.compaction import Compaction
 from agentrl.rollout.edits import ContextEdits
 from agentrl.rollout.engine import engine
@@ -111,6 +114,20 @@ def guided(
   return world._replace(guidance=made)
 
 
+def recalling(
+  c: Config, world: HostEnvBundle, words: Tokenizer
+) -> HostEnvBundle:
+  """Gives environments what chooses by observations, where something does."""
+  spec = base_config.wiring(c)
+  recall = recall_base.of(spec)
+  if not recall or not recall.every:
+    return world
+  values = spec.values('recall', spec.recall)
+  choose = registry.bind('recall', spec.recall, values, 'c.recall')
+  reader = observed.Reader(recall, choose, words, c.seed)
+  return world._replace(reader=reader)
+
+
 def demonstrated(c: Config, world: HostEnvBundle) -> HostEnvBundle:
   """Gives demonstrations the summaries that their expert writes."""
   own, compaction = base.of(to_dict(c.env)), world.limits.compaction
@@ -146,6 +163,9 @@ def limits(
       f' even say that an observation was cut; set it to {least} or more'
     )
   turn = h.max_observation_tokens + r.max_message_tokens
+  recall = recall_base.of(base_config.wiring(c))
+  if recall and recall.every == recall_base.EVERY[0] and r.history == 'full':
+    turn += notes
   context = opening + r.window * turn
   if r.history in ('full', 'edit'):
     context = r.context or opening + r.max_turns * turn
@@ -172,6 +192,7 @@ def limits(
     compaction=compaction,
     edits=edits,
     notes=notes,
+    recalled=observed.columns(recall) if recall else (),
   )
 
 

@@ -69,7 +69,8 @@ class HostSampler:
     """
     c = s.config
     self._s, self._stopping = s, stopping
-    self._world = host_env.guided(s.world, s.algorithm.spec, s.hints, s.train)
+    world = host_env.recalling(c, s.world, s.tokenizer)
+    self._world = host_env.guided(world, s.algorithm.spec, s.hints, s.train)
     self._demo_world = host_env.demonstrated(c, self._world)
     self._engine = self._generator()
     self._policy: tuple[PyTree, PyTree] = None, None  # given, brought here

@@ -32,7 +32,9 @@ def recalled(
     told = ''
   names = {read, told} - {''}  # a bank comes to the host once
   banks = {name: jax.device_get(memory[name]) for name in names}
-  if recall is not None:
+  if recall is not None and recall.every:  # turns choose for themselves
+    attempts = attempts.replace(texts=banks[read])
+  elif recall is not None:
     attempts = _noted(s, recall, banks[read], attempts, step)
   if told:  # also where its texts are not read
     attempts = attempts.replace(texts=banks[told])

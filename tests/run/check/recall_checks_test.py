@@ -39,6 +39,27 @@ def test_it_is_refused(change, says):
     validate.config(base.fill(c))
 
 
+def test_turns_read_on_hosts_alone():
+  c = config()
+  c.recall = 'observed'
+  base.fill(c)
+  for history, fits in (('turn', True), ('full', True), ('edit', False)):
+    c.rollout.history = history
+    if fits:
+      validate.config(c)
+      continue
+    with errors.raises(ValueError, 'rollout.history recall observed edit'):
+      validate.config(c)
+  c.rollout.history = 'turn'
+  base.reading(c, 'hinted', source='memory')
+  with errors.raises(ValueError, 'reading.hinted.source recall observed'):
+    validate.config(c)
+  inside = config('tiny')
+  inside.recall = 'observed'
+  with errors.raises(ValueError, 'recall env.name sokoban observed'):
+    validate.config(base.fill(inside))
+
+
 def test_environments_that_describe_nothing_have_no_nearest():
   c = config('tiny,env=itinerary')
   with errors.raises(ValueError, 'env:described'):
