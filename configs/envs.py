@@ -144,6 +144,10 @@ OWN: dict[str, dict[str, Any]] = {
     'rollout': dict(max_message_tokens=32, max_turns=4),
     'host': dict(max_observation_tokens=48),
   },
+  'pioneer_observer': {
+    'rollout': dict(max_turns=1),
+    'env': dict(train=600, test=150),
+  },
   'recommendation': {
     'rollout': dict(max_message_tokens=12, max_turns=6),
     'host': dict(max_observation_tokens=56),
@@ -164,6 +168,10 @@ OWN: dict[str, dict[str, Any]] = {
     'rollout': dict(max_message_tokens=40, max_turns=1),
     'host': dict(max_observation_tokens=168),
     'env': dict(page=2, history=1, train=4000),
+  },
+  'solver_verifier': {
+    'rollout': dict(max_turns=2),
+    'env': dict(train=600, test=150),
   },
   'sql_questions': {
     'rollout': dict(max_message_tokens=60, max_turns=2),

@@ -99,6 +99,8 @@ JIT_FAMILIES: dict[str, str] = {
   'connect_four': 'agentrl.env.jit.games.family:ConnectFour',
   'kuhn_poker': 'agentrl.env.jit.games.family:KuhnPoker',
   'leduc_poker': 'agentrl.env.jit.games.family:LeducPoker',
+  'pioneer_observer': 'agentrl.env.jit.games.family:PioneerObserver',
+  'solver_verifier': 'agentrl.env.jit.games.family:SolverVerifier',
   'tic_tac_toe': 'agentrl.env.jit.games.family:TicTacToe',
 }
 

@@ -8,7 +8,7 @@ others by a fixed player that needs no model.
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import chex
 import jax
@@ -88,6 +88,14 @@ class Rules(Protocol):
     """Returns what a seat sees: i32[obs_len], -1 past the end."""
 
 
+@runtime_checkable
+class TellsSolved(Rules, Protocol):
+  """Rules in which to have won is not to have got something."""
+
+  def solved(self, state: chex.ArrayTree) -> jax.Array:
+    """Returns which seats have won a match that is over, bool[S]."""
+
+
 # (rules, state) -> probabilities of the moves, f32[A], 0 of illegal ones.
 Player = Callable[[Any, Any], jax.Array]
 
@@ -114,10 +122,12 @@ class Match:
   Args:
     illegal: FORFEIT: a message that names no legal move ends the match;
       RANDOM: a random legal move is made in its place
+    forfeits: what the seat that has given a match up gets, and the others
   """
 
   rules: Rules
   illegal: str = FORFEIT
+  forfeits: tuple[float, float] = (FORFEITED, WON_BY_FORFEIT)
 
   @property
   def seats(self) -> int:
@@ -200,13 +210,16 @@ class Match:
   def returns(self, state: MatchState) -> jax.Array:
     """Returns what each seat has got, f32[S]."""
     seats = jnp.arange(self.seats)
-    given_up = jnp.where(seats == state.forfeit, FORFEITED, WON_BY_FORFEIT)
+    given_up = jnp.where(seats == state.forfeit, *self.forfeits)
     played = self.rules.returns(state.game)
     return jnp.where(state.forfeit >= 0, given_up, played).astype(jnp.float32)
 
   def wins(self, state: MatchState) -> jax.Array:
     """Returns 1 for each seat that has won and 0 for the others, f32[S]."""
-    return (self.over(state) & (self.returns(state) > 0)).astype(jnp.float32)
+    won = self.returns(state) > 0
+    if isinstance(self.rules, TellsSolved):
+      won = self.rules.solved(state.game) & (state.forfeit < 0)
+    return (self.over(state) & won).astype(jnp.float32)
 
   def score(self, state: MatchState) -> jax.Array:
     """Returns whether seat 0 has won; `wins` says it of every seat."""

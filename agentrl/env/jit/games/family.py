@@ -6,11 +6,11 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from agentrl.domain import OneOf
+from agentrl.domain import OneOf, Whole
 from agentrl.env import base as env_base
 from agentrl.env import splits
 from agentrl.env.jit import base as jit_base
-from agentrl.env.jit.games import base, kuhn, leduc, lines
+from agentrl.env.jit.games import base, kuhn, leduc, lines, sums
 
 SELF, UNIFORM, OPTIMAL = '', 'random', 'optimal'
 _OPPONENT = "who has the other seats; '': the policy itself"
@@ -40,6 +40,10 @@ class GameFamily:
   players: ClassVar[Mapping[str, base.Player]] = {UNIFORM: base.uniform}
   columns: ClassVar[tuple[str, ...]] = (base.ILLEGAL,)
   worker: ClassVar[str] = env_base.JIT
+  forfeits: ClassVar[tuple[float, float]] = (
+    base.FORFEITED,
+    base.WON_BY_FORFEIT,
+  )
 
   @property
   def system(self) -> str:
@@ -65,7 +69,7 @@ class GameFamily:
       yield jit_base.SolvedTask(task, [], key)
 
   def env(self) -> base.Match | base.Against:
-    match = base.Match(self.rules, self.illegal)
+    match = base.Match(self.rules, self.illegal, self.forfeits)
     if self.opponent == SELF:
       return match
     return base.Against(match, self.players[self.opponent])
@@ -109,3 +113,35 @@ class ConnectFour(GameFamily):
   """Connect four."""
 
   rules: ClassVar[base.Rules] = lines.CONNECT_FOUR
+
+
+Largest = Annotated[int, Whole(2, 12), 'largest of the two numbers of a sum']
+
+
+@dataclasses.dataclass(frozen=True)
+class _SumsFamily(GameFamily):
+  """Settings of the games of agents that work on one sum."""
+
+  largest: Largest = 5
+
+  forfeits: ClassVar[tuple[float, float]] = (-0.5, 0.0)  # nobody gains by it
+
+
+@dataclasses.dataclass(frozen=True)
+class SolverVerifier(_SumsFamily):
+  """A solver and a verifier of sums."""
+
+  tries: Annotated[int, Whole(2, 4), 'answers that the solver may give'] = 2
+
+  @property
+  def rules(self) -> base.Rules:  # type: ignore[override]  # of its settings
+    return sums.SolverVerifier(self.largest, self.tries)
+
+
+@dataclasses.dataclass(frozen=True)
+class PioneerObserver(_SumsFamily):
+  """A pioneer and an observer, who reads the pioneer's answer."""
+
+  @property
+  def rules(self) -> base.Rules:  # type: ignore[override]  # of its settings
+    return sums.PioneerObserver(self.largest)
