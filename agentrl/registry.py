@@ -414,13 +414,14 @@ def _fill(piece: Component, wants: tuple[str, ...], w: MethodSpec, scope: str):
 
 
 def _missing(scope: str, piece: Component, need: str, given: set[str]) -> str:
+  kind = need.split(':')[0]
   givers = [
     _add(p)
     for p in _PIECES.values()
     if p.slot != 'judge'  # which can fill any term
+    and not (kind == 'column' and p.slot == 'rollout')  # which plays otherwise
     and any(need == g or ('{' in g and _matches(g, need)) for g in p.gives)
   ]
-  kind = need.split(':')[0]
   fix = ' or '.join(givers[:3]) or _OTHERWISE.get(
     kind, 'add a component that gives it'
   )

@@ -53,6 +53,13 @@ class Span(enum.IntEnum):
   INFORMATION = 9  # read, never trained on: prompts, observations of hosts
 
 
+class Role(enum.IntEnum):
+  """Who acts in a unit of `rollout.kind` 'host_proposed', see `Turns.agent`."""
+
+  PROPOSER = 0  # writes a task
+  SOLVER = 1  # tries it
+
+
 class Rows(struct.PyTreeNode):
   """Rows of tokens, the input of a model.
 

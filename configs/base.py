@@ -53,6 +53,7 @@ from agentrl.configs.sections import (
 )
 from agentrl.domain import suggest
 from agentrl.env import base as env_base
+from agentrl.env import proposals
 
 JUDGED = 'judged'  # the term of config argument `judged`
 
@@ -420,6 +421,7 @@ def wiring(c: ConfigDict | config.Config) -> registry.MethodSpec:
       *(('output:value',) if c.role['policy'].heads else ()),
       *(f'term:{name}' for name in envs.terms(c)),
       *((env_base.DESCRIBED,) if envs.described(c) else ()),
+      *((proposals.PROPOSES,) if envs.proposes(c) else ()),
       *(f'column:{name}' for name in envs.columns(c)),
       *(f'service:{name}' for name in c.service),
       *(f'span:{name}' for name in envs.spans(c)),

@@ -14,7 +14,7 @@ from ml_collections import ConfigDict
 from agentrl import domain, registry
 from agentrl.configs import config, env_sections
 from agentrl.domain import Field
-from agentrl.env import base, judge
+from agentrl.env import base, judge, proposals
 from agentrl.env.jit import base as jit_base
 from agentrl.rollout import edits
 from agentrl.rollout.compaction import SUMMARY
@@ -147,6 +147,16 @@ OWN: dict[str, dict[str, Any]] = {
   'pioneer_observer': {
     'rollout': dict(max_turns=1),
     'env': dict(train=600, test=150),
+  },
+  'proposed_countdown': {
+    'rollout': dict(max_message_tokens=32, max_turns=3),
+    'host': dict(max_observation_tokens=32),
+    'env': dict(numbers=2, largest=30, train=1600),
+  },
+  'proposed_facts': {
+    'rollout': dict(max_message_tokens=44, max_turns=4),
+    'host': dict(max_observation_tokens=48),
+    'env': dict(people=400, train=4000),
   },
   'recommendation': {
     'rollout': dict(max_message_tokens=12, max_turns=6),
@@ -301,6 +311,11 @@ def component_services(c: ConfigDict) -> tuple[str, ...]:
       values = registry.settings(piece, given, f'c.{slot}')
       services += [values['service']] if values.get('service') else []
   return tuple(dict.fromkeys(services))
+
+
+def proposes(c: ConfigDict) -> bool:
+  """Returns whether the tasks of c.env can be written by a policy."""
+  return not in_jit(c.env.name) and isinstance(of(c), proposals.ProposesTasks)
 
 
 def needs(c: ConfigDict) -> tuple[str, ...]:

@@ -47,8 +47,9 @@ TAGGED = {
   'reasoning_gym': ANSWER,
   **dict.fromkeys(
     (
-      'countdown', 'fact_corpus', 'math_python', 'search_questions', 'shop',
-      'shop_logs', 'sql_questions', 'table_questions', 'unreliable_tools',
+      'countdown', 'fact_corpus', 'math_python', 'proposed_countdown',
+      'proposed_facts', 'search_questions', 'shop', 'shop_logs',
+      'sql_questions', 'table_questions', 'unreliable_tools',
     ),
     'Think step by step before you act.',
   ),

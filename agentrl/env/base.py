@@ -72,6 +72,10 @@ FAMILIES: dict[str, str] = {
   'minigrid': 'agentrl.env.external.minigrid:MiniGrid',
   'openenv': 'agentrl.env.external.openenv:OpenEnv',
   'pettingzoo': 'agentrl.env.external.pettingzoo:PettingZoo',
+  'proposed_countdown': (
+    'agentrl.env.worlds.proposed_countdown:ProposedCountdown'
+  ),
+  'proposed_facts': 'agentrl.env.worlds.proposed_facts:ProposedFacts',
   'reasoning_gym': 'agentrl.env.external.reasoning_gym:ReasoningGym',
   'program': 'agentrl.env.files.program:Program',
   'recommendation': 'agentrl.env.worlds.recommendation:Recommendation',

@@ -8,6 +8,7 @@ from agentrl.reward import (  # noqa: F401  register their pieces
   length,
   potential,
   price,
+  proposals,
   terms,
   tools,
 )

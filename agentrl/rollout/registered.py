@@ -1,9 +1,14 @@
 """Registry of rollout kinds, and the columns and terms each provides."""
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+import jax.numpy as jnp
 
 from agentrl import domain, registry
+from agentrl.env import proposals
+from agentrl.ops import counting
 from agentrl.rollout.purify import PurifyRule
+from agentrl.types import Batch, Role
 
 # By the learner, when the update begins.
 OLD = ('old_logp', 'old_entropy', 'old_sum_sq_prob')
@@ -29,11 +34,13 @@ class RolloutKind(NamedTuple):
 
   subgoal_words: (keep, switch), which begin a message; None: it is an action
   purify: which failed calls make way for their corrections; None: none
+  proposed: groups are units of a proposer and its solvers, see units.py
   """
 
   on_host: bool = False  # Python objects, see host.py
   subgoal_words: tuple[str, str] | None = None
   purify: PurifyRule | None = None
+  proposed: bool = False
 
 
 def kind_of(spec: registry.MethodSpec) -> RolloutKind:
@@ -87,6 +94,64 @@ def host_purified(
     chance: of a trajectory to be purified
   """
   return RolloutKind(on_host=True, purify=PurifyRule(least, retries, chance))
+
+
+def _fits_units(spec: registry.MethodSpec, c: Any) -> str:
+  """Says what does not fit a batch of units."""
+  if c.rollout.group_size < 2:
+    return (
+      "rollout.group_size must be >= 2 for rollout.kind='host_proposed', a"
+      f' proposer and its solvers, got {c.rollout.group_size}'
+    )
+  for path, value, only in (
+    ('task', spec.task, 'fixed'),
+    ('prefix', spec.prefix, 'none'),
+    ('recall', spec.recall, 'none'),
+    ('collect', spec.collect, 'once'),
+    ('judge', spec.judge, ()),
+  ):
+    if value != only:
+      return (
+        f"{path} must be {only!r} for rollout.kind='host_proposed', whose tasks"
+        f' are written while they are played, got {value!r}'
+      )
+  return ''
+
+
+def _measure_proposals(batch: Batch) -> dict[str, Any]:
+  """Measures proposals, and how alike they are; all alike: 0 diversity."""
+  turns = batch.turns
+  first = turns.valid[:, 0] & (turns.agent[:, 0] == Role.PROPOSER)
+  live = (counting.trajectories(batch) & first).astype(jnp.float32)
+  sums = {
+    name: jnp.sum(jnp.where(turns.valid, turns.terms[name], 0), axis=1)
+    for name in ('is_task', 'solved', 'agreement', 'alike')
+  }
+  count, good = jnp.sum(live), live * sums['is_task']
+  return {
+    'proposals/valid': (jnp.sum(good), count),
+    'proposals/solved': (jnp.sum(good * sums['solved']), jnp.sum(good)),
+    'proposals/agreement': (jnp.sum(good * sums['agreement']), jnp.sum(good)),
+    'proposals/diversity': (jnp.sum(live * (1 - sums['alike'])), count),
+  }
+
+
+@registry.register(
+  'rollout',
+  needs=(proposals.PROPOSES,),
+  gives=(
+    *(*GIVES, 'env:hints', 'span:other', 'span:thought', 'span:answer'),
+    *(f'column:{name}' for name in ('agent', 'seat', 'match')),
+  ),
+  check=_fits_units,
+  metrics=_measure_proposals,
+)
+def host_proposed() -> RolloutKind:
+  """`host`, in units: an attempt writes a task, others try it, see units.py.
+
+  Evaluations play the held-out tasks of the environment.
+  """
+  return RolloutKind(on_host=True, proposed=True)
 
 
 @registry.register(

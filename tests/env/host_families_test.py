@@ -60,7 +60,10 @@ OWN = {
   'unreliable_tools': ('small',),  # which is of the other base
 }
 # Whose demonstrations do not earn 1 with everybody.
-CHANCY = ('consultation', 'event_stream', 'hidden_slots', 'recommendation')
+CHANCY = (
+  'consultation', 'event_stream', 'hidden_slots', 'proposed_countdown',
+  'proposed_facts', 'recommendation',
+)  # fmt: skip
 USERS = {
   'consultation': consultation.scripted,
   'hidden_slots': hidden_slots.scripted,
@@ -68,6 +71,7 @@ USERS = {
 }
 NEEDS = {
   'fact_corpus': 'bm25s',
+  'proposed_facts': 'bm25s',
   'search_questions': 'bm25s',
   'shop': 'bm25s',
   'shop_logs': 'bm25s',

@@ -28,7 +28,7 @@ def test_only_options_mark_subgoals():
 
 def test_what_plays_on_hosts_says_so_by_its_name_and_by_its_kind():
   hosts = {name for name in registry.names('rollout') if 'host' in name}
-  assert hosts == {'host', 'host_purified'}
+  assert hosts == {'host', 'host_proposed', 'host_purified'}
   for name in registry.names('rollout'):
     kind = registered.kind_of(registry.MethodSpec(rollout=name))
     assert (kind.subgoal_words is None) == (name != 'options')

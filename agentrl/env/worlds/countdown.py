@@ -32,7 +32,7 @@ import numpy as np
 
 from agentrl import domain
 from agentrl.env import task_sampling, tool_env
-from agentrl.env.base import HostTask, Step
+from agentrl.env.base import HostEnv, HostTask, Step
 from agentrl.text import grading, spans
 from agentrl.text import safe_ast as written
 from agentrl.text.spans import Interval
@@ -127,7 +127,7 @@ class Countdown:
     calls = format_of(self.format).locate(message, [Calculator()])
     return spans.mark(message, calls)
 
-  def env(self) -> 'CountdownEnv':
+  def env(self) -> HostEnv:
     return CountdownEnv(
       tool_env.ToolEnv(self._begin, format_of(self.format), self.columns)
     )

@@ -2,7 +2,8 @@
 
 import collections
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,14 +11,15 @@ import numpy as np
 from absl import logging
 
 from agentrl import loop
+from agentrl.configs.config import to_dict
 from agentrl.curate import select
-from agentrl.env import base
+from agentrl.env import base, proposals
 from agentrl.hooks import NothingPlayedError
 from agentrl.judge import verdicts
 from agentrl.judge.panel import Judgement
 from agentrl.recall import base as recall
 from agentrl.rollout import host as host_rollout
-from agentrl.rollout import pack, purify, registered
+from agentrl.rollout import message_spans, pack, purify, registered, units
 from agentrl.rollout import record as record_lib
 from agentrl.rollout.engine.engine import Engine
 from agentrl.rollout.record import Record
@@ -104,9 +106,11 @@ class HostSampler:
     family = self._services.serve(s.world.family)
     workers = host_env.workers(s.config, family, count)
 
-    def run(generator, attempts, key, **fields):
+    def run(generator, attempts, key, *, tasks=None, **fields):
       scripted = isinstance(generator, ScriptedGenerator)
       world = self._demo_world if scripted else self._world
+      if tasks is not None:
+        world = world._replace(tasks=tasks)
       ended, counts = host_rollout.run_episodes(
         world, generator, workers, attempts, key, **fields
       )
@@ -213,10 +217,13 @@ class HostSampler:
       # A collect component may sample more than once.
       now = newest() if newest else (policy, version)
       self._update_weights(*now)
-      ended, verdicts = self._sessions(
-        self._engine, attempts, key, between, judged=True
-      )
-      record = self._judges.filled(self._record(ended), verdicts)
+      if registered.kind_of(self._s.algorithm.spec).proposed:
+        ended, attempts, record = self._units(attempts, key, between)
+      else:
+        ended, verdicts = self._sessions(
+          self._engine, attempts, key, between, judged=True
+        )
+        record = self._judges.filled(self._record(ended), verdicts)
       clean = self._purified(record, key)
       batch = self._batch(clean, attempts.replace(texts=None), version)
       batch = batch.replace(written=self._written(attempts, ended))
@@ -230,6 +237,35 @@ class HostSampler:
     self._watch.end_iteration()
     counts, self._counts = self._counts, collections.Counter()
     return batch, loop.observe(batch) | judges.metrics(counts)
+
+  def _units(
+    self, attempts: Attempts, key, stopping: Callable[[], None]
+  ) -> tuple[list[pack.Episode], Attempts, Record]:
+    """Plays attempts as units of a proposer and its solvers."""
+    world, base_family = self._world, base.of(to_dict(self._s.config.env))
+    assert isinstance(base_family, proposals.ProposesTasks)  # it was checked
+
+    def said(turn: pack.TurnData) -> str:
+      words, prefix = world.talk.words, world.action_prefix
+      return message_spans.split(words, turn.spoken.ids, prefix)[1]
+
+    def session(tasks, attempts: Attempts) -> list[pack.Episode]:
+      how = dict(tasks=tasks)
+      return self._sessions(self._engine, attempts, key, stopping, **how)[0]
+
+    made = units.play(
+      base_family,
+      world.tasks,
+      said,
+      attempts,
+      self._s.config.rollout.group_size,
+      session,
+    )
+    self._counts.update(made.counts)
+    record = self._record(made.episodes)
+    scored = made.scored[:, None] & record.valid
+    seats = dict(seat=made.agent, match=made.unit, scored=scored)
+    return made.episodes, made.attempts, record.replace(**seats)
 
   def demos(
     self, index: np.ndarray, scripts: Sequence[Script] | None = None
@@ -304,16 +340,19 @@ class HostSampler:
     *,
     judged: bool = False,
     counts: collections.Counter[str] | None = None,
+    tasks: Sequence[Mapping[str, Any]] | None = None,
   ) -> tuple[list[pack.Episode], dict[int, list[Judgement]]]:
     """Plays each process's share of the attempts and gathers all episodes.
 
     Args:
+      tasks: that attempts are at; None: those of the run
       judged: judges are asked about trajectories as soon as they have ended
       counts: what was counted is added there; None: to those of training
     """
     attempts, bits = jax.device_get((attempts, jax.random.key_data(key)))
     indices = distributed.share(len(attempts.task))
     self._judges.begin(attempts.group, indices)
+    others = {} if tasks is None else {'tasks': tasks}
 
     def judge(attempt: int, episode: pack.Episode) -> None:
       world = self._s.world
@@ -331,6 +370,7 @@ class HostSampler:
           indices=indices,
           stopping=stopping,
           ended=judge if judged else lambda attempt, episode: None,
+          **others,
         )
       stopping()  # what a signal ended beside this process was no failure
       verdicts = self._judges.verdicts()

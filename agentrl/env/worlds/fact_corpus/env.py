@@ -27,7 +27,7 @@ import numpy as np
 
 from agentrl import domain
 from agentrl.env import task_sampling, tool_env
-from agentrl.env.base import HostTask, Step
+from agentrl.env.base import HostEnv, HostTask, Step
 from agentrl.env.worlds.fact_corpus import (
   atoms,
   detours,
@@ -183,7 +183,7 @@ class FactCorpus:
   def describe(self, task: Mapping[str, Any]) -> str:
     return self.env().reset(task, 0)
 
-  def env(self) -> 'FactEnv':
+  def env(self) -> HostEnv:
     return FactEnv(self)
 
   def corpus(self) -> Corpus:
@@ -199,14 +199,16 @@ class FactCorpus:
     expert does not guess.
     """
     question = questions.of_task(task)
-    return float(expert.plan(self.corpus(), question, _tools(self)) is not None)
+    return float(
+      expert.plan(self.corpus(), question, tools_of(self)) is not None
+    )
 
   def _solve(self, content: list) -> tuple[dict[str, Any], tuple[str, ...]]:
     *fields, _ = content  # the salt
     question = FactQuestion(*fields)
     corpus, form = self.corpus(), format_of(self.format)
     task = questions.task(corpus, question)
-    planned = expert.plan(corpus, question, _tools(self))
+    planned = expert.plan(corpus, question, tools_of(self))
     if planned is None:
       return task, ()
     calls, read = planned
@@ -243,7 +245,7 @@ class FactCorpus:
         calls,
         evidence,
         self.corpus(),
-        _tools(self),
+        tools_of(self),
         rate=self.careful,
         rng=np.random.default_rng(seed),
       )
@@ -254,7 +256,7 @@ class FactEnv:
   """`ToolEnv` with notes and subgoals; see `HostEnv`."""
 
   def __init__(self, family: FactCorpus):
-    self._family, self._tools = family, _tools(family)
+    self._family, self._tools = family, tools_of(family)
     form = format_of(family.format)
     self._env = tool_env.ToolEnv(self._begin, form, family.columns)
 
@@ -297,7 +299,7 @@ def _noted(task: Mapping[str, Any], read: Sequence[str]) -> list[str]:
 
 
 @functools.lru_cache(maxsize=4)
-def _tools(family: FactCorpus) -> tuple[Tool, ...]:
+def tools_of(family: FactCorpus) -> tuple[Tool, ...]:
   """All environments of a process share them."""
   return retrievers.tools(
     family.corpus(),
