@@ -6,13 +6,15 @@ environment processes, so it must be picklable and import heavy packages
 lazily. An environment must be a function of its task, its seed and the messages
 it got: only then are runs reproducible and branches correct.
 
-Twelve protocols list what your class may implement; they are structural, so
+Thirteen protocols list what your class may implement; they are structural, so
 nothing is inherited. The first two are required.
 
   protocol        members                 what it is for
   HostEnv         reset step close        plays tasks, one after another
   EnvFamily       columns system worker   makes tasks and environments
                   name tasks env
+  CanFork         fork                    an environment that copies itself, so
+                                          that searches need not replay it
   NeedsServices   needs served            its environments ask simulated users
                                           or judges (c.service)
   FiniteFamily    sizes                   its tasks come from a file
@@ -143,6 +145,22 @@ class HostEnv(Protocol):
 
   def close(self) -> None:
     """Releases processes, connections and folders."""
+
+
+@runtime_checkable
+class CanFork(HostEnv, Protocol):
+  """Environment that copies itself in the middle of a task.
+
+  Where it cannot, a search replays its task, and the turns that it repeats are
+  counted. Environments inside jit are copied as they are.
+  """
+
+  def fork(self) -> 'HostEnv':
+    """Returns another environment that goes on from here, as this one does.
+
+    Both give the same replies to the same messages from now on, and neither
+    changes the other.
+    """
 
 
 class HostTask(NamedTuple):

@@ -71,9 +71,13 @@ class ToolEnv:
     self._nothing = dict.fromkeys(columns, 0.0)
 
   def reset(self, task: Mapping[str, Any], seed: int) -> str:
-    self._task = self._begin(task, seed)
-    base.named(self._task.tools)  # a faulty one is refused here
+    self.go_on(self._begin(task, seed))
     return self._task.text
+
+  def go_on(self, task: ToolTask) -> None:
+    """Goes on in a task that may be under way."""
+    self._task = task
+    base.named(task.tools)  # a faulty one is refused here
 
   def step(self, message: str) -> Step:
     calls = self._format.parse(message, self._task.tools)

@@ -19,7 +19,7 @@ from absl import logging
 from agentrl.env import base
 from agentrl.recall import base as recall
 from agentrl.recall import observed
-from agentrl.rollout import keys, message_spans, pack
+from agentrl.rollout import message_spans, pack
 from agentrl.rollout.compaction import SUMMARY, demonstrated
 from agentrl.rollout.edits import EDIT, READ, TERMS, Edit, Standing
 from agentrl.rollout.engine.engine import (
@@ -90,6 +90,7 @@ def run_episodes(
   indices: Sequence[int] | None = None,
   stopping: Callable[[], None] = lambda: None,
   ended: Callable[[int, pack.Episode], None] = lambda attempt, episode: None,
+  drawn: pack.Drawn | None = None,
 ) -> tuple[list[pack.Episode], dict[str, int]]:
   """Runs attempts to their end.
 
@@ -99,29 +100,28 @@ def run_episodes(
     indices: indices of the attempts to run; all of them if None
     stopping: called between rounds; what it raises ends the run
     ended: called with each attempt and its trajectory, as soon as it has ended
+    drawn: in place of what the key and a prefix say
   Returns: a trajectory for each attempt, without turns where it has a limit of
     none; counts: 'fault/<kind>', 'cut' observations
   """
   indices = range(len(attempts.task)) if indices is None else indices
-  loop = _EpisodeLoop(stage, generator, workers, attempts, key, indices, ended)
+  drawn = drawn or pack.drawn(attempts, key, stage.limits)
+  loop = _EpisodeLoop(
+    stage, generator, workers, attempts, drawn, indices, ended
+  )
   return loop.run(stopping)
 
 
 class _EpisodeLoop:
   def __init__(
-    self, stage, generator, workers, attempts: Attempts, key, indices, report
+    self, stage, generator, workers, attempts: Attempts, drawn, indices, report
   ):
     self.stage, self.generator, self.indices = stage, generator, indices
     self.attempts = jax.device_get(attempts)
     self.library = observed.opened(stage.reader, self.attempts.texts)
-    limits = stage.limits
-    self.keys, self.seeds = jax.device_get(
-      keys.host_keys(attempts, key, limits.turns)
-    )
-    self.given = pack.given(attempts, limits.turns, limits.message)
-    prefix = attempts.prefix
+    self.keys, self.seeds, self.given = drawn
+    prefix, limit = attempts.prefix, self.attempts.limit
     self.forced = prefix is not None and prefix.forced
-    limit = self.attempts.limit
     self.waiting = iter([attempt for attempt in indices if limit[attempt] > 0])
     self.free = [workers[i] for i in reversed(range(len(workers)))]
     self.open: dict[int, OpenEpisode] = {}

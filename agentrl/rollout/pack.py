@@ -6,8 +6,10 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from agentrl.rollout import keys
 from agentrl.rollout import record as record_lib
 from agentrl.rollout.engine.engine import Completion
+from agentrl.rollout.limits import EpisodeLimits
 from agentrl.rollout.record import Record
 from agentrl.types import Attempts, Messages, Span, Status
 
@@ -34,6 +36,22 @@ class Episode(NamedTuple):
   status: Status
   score: float
   fault: str = ''  # why its environment broke, where it did
+
+
+class Drawn(NamedTuple):
+  """What attempts draw by, and the messages that they repeat."""
+
+  keys: Any  # [B, K, 2] u32 of messages
+  seeds: Sequence[int]  # [B] of environments
+  # (attempt, turn, state) -> the message that is repeated; None: none is
+  given: Callable[[int, int, int], Completion | None]
+
+
+def drawn(attempts: Attempts, key: jax.Array, limits: EpisodeLimits) -> Drawn:
+  """Returns what attempts draw by the key of an iteration and repeat."""
+  k, m = limits.turns, limits.message
+  own, seeds = jax.device_get(keys.host_keys(attempts, key, k))
+  return Drawn(own, seeds, given(attempts, k, m))
 
 
 def record(

@@ -320,7 +320,7 @@ def test_what_is_learned_from_is_what_was_said_and_heard(slots, count):
   rows, logp = relearned(record, 300)
   np.testing.assert_allclose(logp, rows.logp, atol=1e-5)
   assert set(np.asarray(rows.version)[np.asarray(rows.sampled)]) == {5}
-  _, seeds = host.keys.host_keys(attempts, jax.random.key(7), 5)
+  _, seeds = keys.host_keys(attempts, jax.random.key(7), 5)
   for b in range(15):
     k = int(record.valid[b].sum())
     said = [

@@ -19,6 +19,7 @@ two words. Things are carried through an open door alone, so that it may have
 to be opened although it is to be shut in the end.
 """
 
+import copy
 import dataclasses
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -194,6 +195,9 @@ class HouseholdEnv:
 
   def _can(self, name: tuple[str, str]) -> bool:
     return name[1] != PLACE or self._now[DOOR, STATE] == OPEN
+
+  def fork(self) -> 'HouseholdEnv':
+    return copy.deepcopy(self)  # what its radio will say, too
 
   def close(self) -> None:
     pass

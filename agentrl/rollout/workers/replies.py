@@ -13,7 +13,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from agentrl.env.base import EnvFamily, HostEnv, Step
+from agentrl.env.base import CanFork, EnvFamily, HostEnv, Step
 
 # It raised, took too long, its process ended, its reply was too large, or no
 # valid reply.
@@ -71,6 +71,19 @@ class InProcessEnv:
         env.step(message), self._family.columns, self._characters
       )
     )
+
+  def fork(self) -> 'InProcessEnv | None':
+    """Returns a copy that goes on from here; None where it cannot fork.
+
+    Raises:
+      EnvError: exception.
+    """
+    mine = self._env
+    if not isinstance(mine, CanFork):
+      return None
+    other = InProcessEnv(self._family, self._characters)
+    other._env = self._careful(lambda _: mine.fork())
+    return other
 
   def rest(self) -> None:
     """Keeps the environment for the next task."""

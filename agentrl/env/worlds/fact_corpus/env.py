@@ -269,14 +269,25 @@ class FactEnv:
     text = step.text if step.done else step.text + self._next()
     return step._replace(text=text, info={**step.info, 'notes': notes})
 
+  def fork(self) -> 'FactEnv':
+    other = FactEnv(self._family)
+    other._read = self._read.copy()
+    other._env.go_on(other._under_way())
+    return other
+
   def close(self) -> None:
     self._env.close()
 
   def _begin(self, task: Mapping[str, Any], seed: int) -> tool_env.ToolTask:
     del seed  # nothing is random
-    self._read = read = reading.Reading(self._family.corpus(), task)
+    self._read = reading.Reading(self._family.corpus(), task)
+    return self._under_way()
+
+  def _under_way(self) -> tool_env.ToolTask:
+    """The task, from what was read so far."""
+    read = self._read
     return tool_env.ToolTask(
-      task['question'], self._tools, read.judge, read.observe
+      read.question, self._tools, read.judge, read.observe
     )
 
   def _next(self) -> str:

@@ -48,6 +48,17 @@ class Reading:
     self._gold = task['evidence']
     self._seen: set[int | str] = set()
 
+  @property
+  def question(self) -> str:
+    """Returns the question of the task."""
+    return self._task['question']
+
+  def copy(self) -> 'Reading':
+    """Returns another that has read the same."""
+    other = Reading(self._corpus, self._task)
+    other._seen = set(self._seen)
+    return other
+
   def observe(self, answers: Sequence[Answer]) -> dict[str, float]:
     """Reads the answers to the calls of a turn: -> its columns.
 
