@@ -119,7 +119,8 @@ class Batch(struct.PyTreeNode):
 
   rows: Rows  # what models read
   turns: Turns  # what credit is assigned to
-  ids: dict[str, Array]  # [B] i32: task, group, arm, source, age; seat, match
+  # [B] i32: task, group, arm, source, age; seat, match, role
+  ids: dict[str, Array]
   outcome: Array  # [B] f32  the task's own score; filters and evaluation
   status: Array  # [B] i32  see Status
   # [] i32 each, see SAMPLED: what making the batch took, with what was thrown
@@ -392,6 +393,8 @@ class Attempts(struct.PyTreeNode):
   hinted: Array | None = None  # [B] bool  sampled behind a hint; None: nobody
   earlier: Earlier | None = None  # for a collector; None: all are new
   notes: Notes | None = None  # what is read; None: nothing
+  # [B] i32, index into Algorithm.players: who plays; None: as seats are set
+  role: Array | None = None
   texts: PyTree = None  # the bank that a service writes to; None: none does
 
 

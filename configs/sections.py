@@ -146,6 +146,21 @@ class RolloutConfig:
   kind: Annotated[
     str, Name('a rollout component'), 'how environments are played'
   ] = 'jit'
+  seats: Annotated[
+    tuple[str, ...],
+    Tuple(Name('a role')),
+    'role that plays each seat of a game, in their order; (): policy plays all',
+  ] = ()
+  swap_seats: Annotated[
+    Count0,
+    'RL steps after which each role of rollout.seats moves on to the next seat;'
+    ' 0: never',
+  ] = 0
+  learn_in_turn: Annotated[
+    Count0,
+    'updates in which one role of rollout.seats learns alone, before the next'
+    ' does; 0: all learn in each',
+  ] = 0
 
 
 @dataclasses.dataclass(frozen=True)

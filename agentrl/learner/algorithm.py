@@ -38,6 +38,8 @@ class Algorithm(NamedTuple):
   schedules: Mapping[str, schedule.Schedule] = {}
   anchor: str = ''  # BEHAVIOUR: losses read the sampler's log-probs as old_logp
   seed: int = 0
+  players: tuple[str, ...] = (POLICY,)  # roles that write trajectories
+  learn_in_turn: int = 0  # updates of one player alone; 0: all in each
   start: int = 0  # the step of the run at which this algorithm's stage begins
   # (what was learned from, key) -> what of it leaves the program of an update
   sample: Callable[[Any, Array], Any] = lambda aux, key: aux
@@ -112,6 +114,13 @@ def full_params(
   """
   share = context.modules[role].share
   return share.join(params[role], params[share.role]) if share else params[role]
+
+
+def played_params(alg: Algorithm, params: dict[str, PyTree]) -> PyTree:
+  """Returns what rollouts play with: the policy's, or all players' by role."""
+  if alg.players == (POLICY,):
+    return full_params(alg.context, params)
+  return {role: full_params(alg.context, params, role) for role in alg.players}
 
 
 def bind_shared_params(alg: Algorithm, params: dict[str, PyTree]) -> Algorithm:

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import mesh, segment
+from agentrl.learner import policies
 from agentrl.learner import update as update_lib
 from agentrl.learner.algorithm import Algorithm
 from agentrl.model import microbatch, pieces
@@ -134,8 +135,9 @@ def places(alg: Algorithm, state: TrainState, batch: Batch) -> Array:
   """
   alg, batch, _ = update_lib.curated(alg, state, batch)
   needs = [*map(pieces.longest, (batch.rows, *batch.readings.values()))]
-  wanted = microbatch.wanted(batch.rows)
-  for mask in update_lib.minibatches(alg, state, batch) or (wanted,):
-    keep = jnp.any(wanted & mask, axis=1)
-    needs.append(pieces.places(batch.rows, keep, alg.context.micro))
+  for x in policies.views(alg, state, batch):
+    wanted = microbatch.wanted(x.batch.rows)
+    for mask in update_lib.minibatches(x.alg, x.state, x.batch) or (wanted,):
+      keep = jnp.any(wanted & mask, axis=1)
+      needs.append(pieces.places(batch.rows, keep, alg.context.micro))
   return jnp.max(jnp.stack(needs))

@@ -1,5 +1,6 @@
 """Updates of an algorithm: signals, advantage, loss, gradients, new state."""
 
+import functools
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
@@ -8,7 +9,7 @@ import jax.numpy as jnp
 
 from agentrl import mesh, optimizer, registry, schedule
 from agentrl.advantage import chain
-from agentrl.learner import policy_gradient, teacher
+from agentrl.learner import policies, policy_gradient, teacher
 from agentrl.learner.algorithm import (
   BEHAVIOUR,
   POLICY,
@@ -18,7 +19,14 @@ from agentrl.learner.algorithm import (
 from agentrl.model import microbatch, qk_clip
 from agentrl.rollout import stale
 from agentrl.rollout.keys import Stream, step_key
-from agentrl.types import Batch, Credit, Metrics, Signals, TrainState
+from agentrl.types import (
+  Batch,
+  Credit,
+  Metrics,
+  Outputs,
+  Signals,
+  TrainState,
+)
 
 # Signals that the algorithm itself provides -> the field of Outputs they are.
 OLD = {
@@ -55,7 +63,9 @@ def update(
   metrics |= m
   credit, m = compute_advantage(alg, batch, signals)
   metrics |= m
-  state, m = policy_update(alg, state, batch, signals, credit)
+  state, m = policies.update_each(
+    alg, state, batch, signals, credit, policy_update
+  )
   metrics |= m
   state, m = update_critics(alg, state, batch, signals, credit)
   metrics |= m
@@ -72,6 +82,7 @@ def curated(
 ) -> tuple[Algorithm, Batch, Signals]:
   """Returns what an iteration learns by and from, and memories' signals."""
   alg = schedule.resolve(alg, state.step - alg.start)
+  batch = policies.learned(alg, batch)
   for select in alg.curate:
     batch = select(batch)
   return alg, *read_memory(alg, state, batch)
@@ -145,17 +156,26 @@ def old_outputs_needed(alg: Algorithm) -> list[str]:
 def old_policy_outputs(
   alg: Algorithm, state: TrainState, batch: Batch
 ) -> tuple[Signals, Metrics]:
-  """Computes the needed ones of OLD in one forward pass."""
+  """Computes the needed ones of OLD in one forward pass.
+
+  Of several policies in one of each, over the rows that it wrote.
+  """
   names = old_outputs_needed(alg)
   if not names:
     return {}, {}
-  out = microbatch.forward(
-    alg.context.modules[POLICY].apply,
-    state.params[POLICY],
-    batch.rows,
-    tuple(OLD[name] for name in names),
-    alg.context.micro,
-  )
+
+  def read(x: policies.View) -> Outputs:
+    out = microbatch.forward(
+      x.alg.context.modules[POLICY].apply,
+      x.state.params[POLICY],
+      x.batch.rows,
+      tuple(OLD[name] for name in names),
+      alg.context.micro,
+    )
+    return x.own(out)
+
+  each = map(read, policies.views(alg, state, batch))
+  out = functools.reduce(lambda a, b: jax.tree.map(jnp.add, a, b), each)
   fields = {name: vars(out)[OLD[name]] for name in names}
   if out.logp is None:
     return fields, {}

@@ -152,6 +152,12 @@ METRICS: Mapping[str, Description] = {
     ('rollout/proposals/agreement', 'share', 'that gave their common answer'),
     ('rollout/proposals/diversity', '0 to 1', '1 - share of proposals alike'),
     ('rollout/proposals/*', 'proposals', 'that are no task, by why'),
+    (
+      'rollout/*/success',
+      'share',
+      'solved of what one of several policies wrote',
+    ),
+    ('rollout/*/return', 'reward', 'mean return of what it wrote'),
     ('rollout/*', 'per turn', 'column of the environment or a reward'),
     ('advantage/*/abs_mean', '', _OF_STREAM + 'mean size'),
     ('advantage/*/std', '', 'mean standard deviation within a group'),
@@ -168,6 +174,9 @@ METRICS: Mapping[str, Description] = {
     ('advantage/*/priority', 'share', 'trajectories that were not deferred'),
     ('advantage/*/factor', '', 'by which the value of tasks scales credit'),
     ('advantage/*', '', 'reported by a link of the stream'),
+    ('*/loss/total', '', 'the same of another policy than `policy`'),
+    ('*/loss/*', '', 'loss term of another policy than `policy`'),
+    ('*/logp/sampler_mismatch', 'nats', 'of another policy than `policy`'),
     ('loss/total', '', 'sum of all terms, each by its coefficient'),
     ('loss/*', '', 'loss term, before its coefficient'),
     (

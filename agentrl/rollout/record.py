@@ -58,6 +58,7 @@ class Record(struct.PyTreeNode):
   seg: Array | None = None
   seat: Array | None = None  # [B] i32  of several that play; None: one alone
   match: Array | None = None  # [B] i32  equal: seats of one; None: each its own
+  role: Array | None = None  # [B] i32  of Algorithm.players; None: one plays
 
 
 def empty(b: int, k: int, c: int, m: int, columns, xp=jnp) -> Record:
@@ -293,6 +294,8 @@ def batch(r: Record, layout: Layout, attempts: Attempts, version) -> Batch:
     agent = jnp.broadcast_to(r.seat[:, None], (b, k))
     own_match = jnp.arange(b, dtype=jnp.int32)
     ids |= {'seat': r.seat, 'match': own_match if r.match is None else r.match}
+  if r.role is not None:
+    ids |= {'role': r.role}
   alone = ~jnp.any(forced, axis=1)  # what was helped tells nothing of a task
   if attempts.hinted is not None:
     hinted = attempts.hinted & jnp.any(r.valid, axis=1)

@@ -95,12 +95,16 @@ def has_ages(spec: registry.MethodSpec, bound: int) -> bool:
 def ages(batch: Batch, step: Array | int) -> Array:
   """Computes the age of each trajectory's oldest sampled token: [B] f32.
 
-  In updates; -inf where nothing was sampled.
+  In updates of the policy that wrote it; -inf where nothing was sampled.
 
   Args:
-    step: the policy version that is trained on the batch
+    step: the policy version that is trained on the batch; of several policies
+      [R], each its own
   """
   index, rows = segment.index(batch).unit('trajectory'), batch.rows
+  if jnp.ndim(step):
+    own = jnp.asarray(step)[batch.ids['role']]  # [B]
+    step = segment.index(batch).trajectories_to_tokens(own)
   age = (step - rows.version).astype(jnp.float32)
   return index.largest_turns(age, rows.sampled)[:, 0]
 

@@ -51,7 +51,14 @@ def make_algorithm(c: Config, shape) -> update.Algorithm:
     schedules=schedules(c),
     anchor=c.staleness.anchor,
     seed=c.seed,
+    players=players(c),
+    learn_in_turn=c.rollout.learn_in_turn,
   )
+
+
+def players(c: Config) -> tuple[str, ...]:
+  """Returns the roles that write trajectories, each once."""
+  return tuple(dict.fromkeys(c.rollout.seats)) or (POLICY,)
 
 
 def selected(c: Config) -> dict[str, dict[str, int]]:
@@ -97,7 +104,7 @@ def warm(c: Config, alg: update.Algorithm) -> update.Algorithm:
   rules = {**alg.context.rules, 'policy': rule}
   if c.sft.pairs:
     context = alg.context._replace(rules=rules)
-    return alg._replace(context=context, schedules={})
+    return alg._replace(context=context, schedules={}, players=(POLICY,))
   return update.Algorithm.from_spec(
     spec=registry.MethodSpec(loss=(nll.nll.__name__,), gives=('role:policy',)),
     context=alg.context._replace(rules=rules),
@@ -109,6 +116,7 @@ def reads(c: Config, alg: Algorithm) -> stale.Reads:
   """Returns what the rollouts of a config read of the state."""
   share, spec = alg.context.modules[POLICY].share, alg.spec
   asked = {x.role for x in c.service.values() if x.role}
+  asked |= set(alg.players)
   frozen = {name for name in asked if c.role[name].kind == 'frozen'}
   needs: list[str] = []
   for slot, name in (('task', spec.task), ('recall', spec.recall)):

@@ -333,7 +333,7 @@ def evaluate_run(
   ):
     step, state = weights.load(whole, s.shape, workdir)
     playing.update_service_params(state.params)
-    params = algorithm.full_params(s.algorithm.context, state.params)
+    params = algorithm.played_params(s.algorithm, state.params)
 
     def play(attempts, key):
       given = recalled.recalled(s, state.memory, attempts, recalled.EVALUATION)

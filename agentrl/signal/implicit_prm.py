@@ -111,7 +111,7 @@ def implicit_prm(
 
 @registry.register(
   'signal',
-  needs=('role:prm', 'signal:old_logp'),
+  needs=('role:policy', 'role:prm', 'signal:old_logp'),
   gives=GIVES,
   step=STEP,
   tabular=True,

@@ -30,7 +30,7 @@ def fits(spec: registry.MethodSpec, config) -> str:
   )
 
 
-@registry.register('signal', needs=('role:{role}',), check=fits)
+@registry.register('signal', needs=('role:policy', 'role:{role}'), check=fits)
 def moving_average(
   context: Context,
   *,

@@ -106,7 +106,10 @@ def fits(spec: registry.MethodSpec, config) -> str:
 # Of a φ that is carried along, with a value beside it.
 _with_ratio = registry.register(
   'signal',
-  needs=('role:prm', 'role:previous', 'role:value', 'signal:old_logp'),
+  needs=(
+    *('role:policy', 'role:prm', 'role:previous', 'role:value'),
+    'signal:old_logp',
+  ),
   gives=('signal:td_prm.step',),
   check=fits,
   step='td_prm.step',

@@ -93,3 +93,19 @@ def test_ages_are_of_the_oldest_sampled_token():
   ]
   span = stale.spans(batch)['rollout/version_span']
   assert span == (sum(expected) + sum(newest), count)
+
+
+def test_ages_of_several_policies_are_in_updates_of_their_own():
+  s = batches.story(3)
+  batch = jax.tree.map(jnp.asarray, batches.lay(s, 'history').batch)
+  role = jnp.arange(len(batch.outcome)) % 2
+  batch = batch.replace(
+    ids={**batch.ids, 'role': role},
+    rows=batch.rows.replace(version=jnp.full_like(batch.rows.version, 3)),
+  )
+  sampled = np.isfinite(stale.ages(batch, 3))
+  got = stale.ages(batch, jnp.array([4, 7]))
+  want = np.where(role == 0, 1, 4)
+  np.testing.assert_array_equal(got[sampled], want[sampled])
+  _, metrics = stale.aged(batch, jnp.array([4, 7]))
+  assert metrics['rollout/age_max'][0] == 4

@@ -24,6 +24,7 @@ from agentrl.run.check import (
   recall_checks,
   reward_checks,
   role_checks,
+  seat_checks,
   stage_checks,
   staleness_checks,
 )
@@ -101,6 +102,7 @@ def config(given: Any, devices: int | None = None) -> Config:
   stages.check(c)
   registry.check(spec, c)
   reward_checks.returned(spec)
+  seat_checks.check(c, spec)
   staleness_checks.check(c, spec, devices)
   for name, chain in c.stream.items():  # also those that advantage lacks
     for link in chain:

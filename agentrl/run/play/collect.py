@@ -9,7 +9,7 @@ import numpy as np
 
 from agentrl import registry
 from agentrl.env.jit import base as env_base
-from agentrl.learner import algorithm, update
+from agentrl.learner import algorithm, policies, update
 from agentrl.prefix import lengths
 from agentrl.recall import base as recall_base
 from agentrl.reward import trajectory
@@ -20,11 +20,13 @@ from agentrl.rollout import (
   jit_sizes,
   registered,
   seats,
+  team,
 )
 from agentrl.rollout import record as record_lib
 from agentrl.run import placement
 from agentrl.run.experiment import Experiment
 from agentrl.run.play import readings as readings_lib
+from agentrl.run.play import seating
 from agentrl.task.base import make_attempts
 from agentrl.types import (
   AttemptPlan,
@@ -43,14 +45,16 @@ def play(
 ) -> record_lib.Record:
   """Samples the attempts with the policy, inside jit.
 
-  group: neighbours that attempt one task, where most of them do
+  Args:
+    params: of the policy, of several by role (learner.algorithm.played_params)
+    group: neighbours that attempt one task, where most of them do
   """
   r, plan, given = s.config.rollout, s.plan, None
   if attempts.prefix is not None and not attempts.prefix.resumed:
     given = record_lib.given(attempts.prefix, plan.turns, plan.message)
-  speaker = actor.model(
+  of = functools.partial(
+    actor.model,
     s.shape,
-    params,
     message=plan.message,
     eot=s.tokenizer.eot,
     top_k=r.top_k,
@@ -58,7 +62,17 @@ def play(
     given=given,
     group=group,
   )
-  return seats.rollout(s.world, plan, speaker, attempts, key)
+  players = s.algorithm.players
+  if len(players) == 1:
+    return seats.rollout(s.world, plan, of(params), attempts, key)
+  role = attempts.role
+  if role is None:
+    role = seating.roles(s.config, len(attempts.task))
+  role = jnp.asarray(role)
+  every = tuple(of(params[x]) for x in players)
+  speaker = team.TeamActor(every, role, plan.message)
+  record = seats.rollout(s.world, plan, speaker, attempts, key)
+  return record.replace(role=role)
 
 
 def score(w: registry.MethodSpec, batch: Batch) -> Batch:
@@ -113,8 +127,18 @@ def _nulled(
 def arrays(
   s: Experiment, record: record_lib.Record, attempts: Attempts, version
 ) -> Batch:
-  """The record as a Batch, with its readings; a term that lacks is 0."""
+  """The record as a Batch, with its readings; a term that lacks is 0.
+
+  Args:
+    version: of the policy that played, [] i32; of several [R], or of all
+  """
   record = unjudged(s, record)
+  if record.role is not None:
+    every = jnp.broadcast_to(version, len(s.algorithm.players))
+    own = every[record.role][:, None, None]
+    shape = record.message.shape
+    record = record.replace(version=jnp.broadcast_to(own, shape))
+    version = jnp.int32(0)
   batch = record_lib.batch(record, layout(s, record), attempts, version)
   made = readings(s, record, batch, attempts, version)
   return batch.replace(readings=made)
@@ -235,7 +259,8 @@ def init_memory(s: Experiment, state):
     nothing = Prefix(np.zeros(n, np.int32), messages)
     attempts = attempts.replace(prefix=nothing)
   attempts = placement.replicated(attempts)
-  policy = algorithm.full_params(s.algorithm.context, state.params)
+  policy = algorithm.played_params(s.algorithm, state.params)
+  version = policies.played_versions(s.algorithm, state.step)
 
   def unplayed(policy, attempts, key, version):
     """A batch of the shapes that host environments give."""
@@ -261,7 +286,7 @@ def init_memory(s: Experiment, state):
 
   sample = unplayed if s.on_host else functools.partial(rollout_and_score, s)
   batch = jax.eval_shape(
-    placement.sharded(sample), policy, attempts, state.key, state.step
+    placement.sharded(sample), policy, attempts, state.key, version
   )
   return update.init_memory(s.algorithm, state, batch, len(s.train))
 

@@ -32,9 +32,12 @@ class Strategy(NamedTuple):
 def reader(s: Experiment) -> Callable[[PyTree], dict[str, float]] | None:
   """Returns (full parameters of the policy) -> how exploitable it is.
 
-  None where that is not exact: no game is played, its tree is large,
-  or a turn reads more than its own observation (rollout.history, window).
+  None where that is not exact: no game is played, its tree is large, several
+  policies play it, or a turn reads more than its own observation
+  (rollout.history, window).
   """
+  if len(s.algorithm.players) > 1:
+    return None
   env = s.world.env if isinstance(s.world, jit_sizes.TokenizedEnv) else None
   if not isinstance(env, base.Match | base.Against) or not env.rules.solvable:
     return None

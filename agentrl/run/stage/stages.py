@@ -15,6 +15,7 @@ from agentrl.configs.stages import StagePlan
 from agentrl.dataset.host_tasks import HostTaskSet
 from agentrl.env.jit import base as jit_env_base
 from agentrl.learner import algorithm as algorithm_lib
+from agentrl.learner import policies
 from agentrl.learner import update as update_lib
 from agentrl.log.sample import TrajectoryLogger
 from agentrl.rollout import stale
@@ -23,14 +24,14 @@ from agentrl.rollout.keys import Stream, step_key, stream_key
 from agentrl.run import describe, trajectory_log
 from agentrl.run.experiment import Experiment
 from agentrl.run.play import collect as collect_lib
-from agentrl.run.play import host_env, strategies
+from agentrl.run.play import host_env, seating, strategies
 from agentrl.run.play.base import ALONE, Beside, EnvSampler, Newest
 from agentrl.run.play.recalled import EVALUATION, recalled
 from agentrl.run.seed_axis import SeedAxis
 from agentrl.run.stage import prefixes, sft_stages, stage_state
 from agentrl.run.stage.base import Stage
 from agentrl.run.stage.sources import Built
-from agentrl.types import Attempts, PyTree, TrainState
+from agentrl.types import Attempts, Batch, Metrics, PyTree, TrainState
 
 # Of every task set at the ends of stages, beside `eval/...` of the stage's own.
 FORGETTING = ('success', 'ci_low', 'ci_high', 'solved', 'episodes')
@@ -57,8 +58,7 @@ def rl_stage(
   """
   alg, c = s.algorithm, s.config
   pick = trajectory_log.sampler_of(s, alg, c.rollout.group_size)
-  # Of the stage: stages that differ in other slots share their sampler.
-  measures = registry.metrics(alg.spec)
+  of_stage = alg._replace(start=start, sample=pick)
   given: list[prefixes.Prefixes] = []
 
   def open_prefixes(step: int) -> None:
@@ -74,30 +74,9 @@ def rl_stage(
     attempts = recalled(s, old.memory, attempts, step - start)
     for source in given:
       attempts = source.prefixed(attempts, step - start)
-    return attempts
+    return seating.seated(c, attempts, step - start)
 
-  def collect_by(player: EnvSampler):
-    def collect(state: TrainState, attempts: Attempts, step: int, newest=None):
-      old = stale.oldest(state)
-      player.update_service_params(old.params)
-      key = step_key(old.key, Stream.ROLLOUT, step)
-      policy = algorithm_lib.full_params(alg.context, old.params)
-      version = old.step if c.staleness.bound else jnp.int32(step)
-      play = player.collect
-      if newest is not None:
-        given = follow(alg, newest, state, (policy, int(version)))
-        play = functools.partial(play, newest=given)
-      batch, seen = play(policy, attempts, key, version)
-      if stale.has_ages(alg.spec, c.staleness.bound):
-        batch, ages = stale.aged(batch, step)
-        seen |= ages
-      if newest is not None:
-        seen |= stale.spans(batch)
-      own = loop.observe_components(batch, measures) if measures else {}
-      return batch, seen | own
-
-    return collect
-
+  collect_by = functools.partial(collector, s, of_stage)
   return Stage(
     name,
     'rl',
@@ -105,7 +84,7 @@ def rl_stage(
     end=end,
     experiment=s,
     sampler=playing,
-    algorithm=alg._replace(start=start, sample=pick),
+    algorithm=of_stage,
     task=task,
     collect=collect_by(playing),
     collectors=(*map(collect_by, beside.samplers), *beside.collectors),
@@ -114,6 +93,41 @@ def rl_stage(
     open=open_prefixes,
     begin=begin,
   )
+
+
+def collector(
+  s: Experiment, alg: algorithm_lib.Algorithm, player: EnvSampler
+) -> Callable[..., tuple[Batch, Metrics]]:
+  """Returns what has a player make the batches of an RL stage.
+
+  Args:
+    alg: of the stage: stages that differ in other slots share their sampler
+  """
+  bound, measures = s.config.staleness.bound, registry.metrics(alg.spec)
+  if len(alg.players) > 1:
+    measures = (*measures, policies.ByRole(alg.players))
+
+  def collect(state: TrainState, attempts: Attempts, step: int, newest=None):
+    old = stale.oldest(state)
+    player.update_service_params(old.params)
+    key = step_key(old.key, Stream.ROLLOUT, step)
+    policy = algorithm_lib.played_params(alg, old.params)
+    version = policies.played_versions(alg, old.step if bound else step)
+    play = player.collect
+    if newest is not None:
+      given = follow(alg, newest, state, (policy, int(version)))
+      play = functools.partial(play, newest=given)
+    batch, seen = play(policy, attempts, key, version)
+    if stale.has_ages(alg.spec, bound):
+      now = policies.played_versions(alg, step)
+      batch, ages = stale.aged(batch, now)
+      seen |= ages
+    if newest is not None:
+      seen |= stale.spans(batch)
+    own = loop.observe_components(batch, measures) if measures else {}
+    return batch, seen | own
+
+  return collect
 
 
 def follow(
@@ -134,7 +148,7 @@ def follow(
     nonlocal last, given
     state = newest()
     if state is not None and state is not last:
-      full = algorithm_lib.full_params(alg.context, state.params)
+      full = algorithm_lib.played_params(alg, state.params)
       last, given = state, (full, int(state.step))
     return given
 
@@ -277,7 +291,7 @@ def eval_hook(
 
   def run(state, step):
     playing.update_service_params(state.params)
-    policy = algorithm_lib.full_params(s.algorithm.context, state.params)
+    policy = algorithm_lib.played_params(s.algorithm, state.params)
 
     def play(attempts, i):
       stopping()
