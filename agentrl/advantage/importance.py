@@ -10,14 +10,16 @@ Importance weights multiply the advantage, so that no average is divided by
 them; a mask takes the weight away. Tokens no policy sampled have r = 1.
 """
 
+import functools
 from typing import Annotated
 
 import chex
+import jax
 import jax.numpy as jnp
 
-from agentrl import registry, segment
+from agentrl import mesh, registry, segment
 from agentrl.advantage import chain, returns
-from agentrl.domain import OneOf, Real, Width
+from agentrl.domain import OneOf, Positive, Real, Width
 from agentrl.segment import TurnIndex
 from agentrl.types import Array, Linked, LinkInputs, Metrics, Rows
 
@@ -124,3 +126,48 @@ def geometric_mask(
   keep = (r >= low) & (r <= high)
   metrics = _means(x, ratio=r, mask=~keep)
   return x.credit.replace(weight=jnp.where(keep, x.credit.weight, 0)), metrics
+
+
+@_mask
+def second_moment_mask(x: LinkInputs, *, bound: Positive = 0.04) -> Linked:
+  """Weight 0 on the tokens of largest d² until the mean of d² is ≤ bound.
+
+  d = log π_old − log μ of a token, nats; what is kept is the largest set of
+  smallest d² whose mean is within the bound (M2PO, arXiv 2510.01161). The mean
+  is over all tokens that weigh, of each policy where several have written.
+  Gaps of either sign add up, where in a mean of d they would cancel.
+
+  Args:
+    bound: largest mean of d² that is left, in nats²
+  """
+  old, rows, ids = x.signals['old_logp'], x.batch.rows, x.batch.ids
+  counts = rows.sampled & (x.credit.weight > 0)
+  square = jnp.where(counts, old - behaviour(rows, old), 0) ** 2  # [N, T]
+  writer = jnp.zeros_like(rows.traj)
+  if 'role' in ids:
+    writer = segment.index(x.batch).trajectories_to_tokens(ids['role'])
+  smallest = functools.partial(_smallest, bound=bound)
+  keep = mesh.auto(smallest, segment.ROW)(square, counts, writer) | ~counts
+  metrics = _means(x, second_moment=square, mask=~keep)
+  return x.credit.replace(weight=jnp.where(keep, x.credit.weight, 0)), metrics
+
+
+def _smallest(value: Array, mask: Array, owner: Array, bound: float) -> Array:
+  """Marks the smallest values of each owner whose mean is at most the bound.
+
+  [N, T] bool; the mean of the i smallest rises with i.
+  """
+  flat, live = value.reshape(-1), mask.reshape(-1)
+  owner = jnp.where(live, owner.reshape(-1), jnp.iinfo(owner.dtype).max)
+  order = jnp.lexsort((flat, owner))
+  own, x = owner[order], flat[order]
+  new = jnp.append(True, own[1:] != own[:-1])
+
+  def so_far(x):
+    """Sums within an owner, up to and with each entry; x >= 0."""
+    total = jnp.cumsum(x)
+    return total - jax.lax.cummax(jnp.where(new, total - x, 0))
+
+  fits = so_far(x) <= bound * so_far(jnp.ones_like(x))
+  fits = jnp.zeros_like(live).at[order].set(fits)
+  return (fits & live).reshape(value.shape)

@@ -117,14 +117,56 @@ def test_geometric_mask(unit, layout):
   assert 0 < float(told['mask'][0]) == (~keep).sum() < r.size
 
 
+def _smallest(square, bound):
+  """The most smallest values whose mean is within the bound, one by one."""
+  keep, order = np.zeros(len(square), bool), np.argsort(square, kind='stable')
+  for n in range(1, len(square) + 1):
+    if square[order[:n]].mean() <= bound:
+      keep[order[:n]] = True
+  return keep
+
+
+@LAYOUTS
+@pytest.mark.parametrize('roles', [False, True])
+def test_second_moment_mask(layout, roles, monkeypatch):
+  writer = np.arange(len(STORY.size)) % 2
+  if roles:
+    lay = batches.lay
+
+    def laid_by_role(*args, **more):
+      made = lay(*args, **more)
+      role = np.zeros(len(made.batch.outcome), np.int32)
+      role[: len(writer)] = writer
+      ids = {**made.batch.ids, 'role': role}
+      return made._replace(batch=made.batch.replace(ids=ids))
+
+    monkeypatch.setattr(batches, 'lay', laid_by_role)
+  bound = 0.1
+  laid, before, after, told = _run(layout, 'second_moment_mask', bound=bound)
+  square = batches.flat(_gaps()) ** 2
+  of = np.concatenate(
+    [np.full(sum(map(len, t)), w) for t, w in zip(_gaps(), writer, strict=True)]
+  )
+  of = of if roles else np.zeros_like(of)
+  keep = np.zeros(len(square), bool)
+  for i in np.unique(of):
+    keep[of == i] = _smallest(square[of == i], bound)
+    assert square[(of == i) & keep].mean() <= bound
+  np.testing.assert_array_equal(_read(after.weight, laid), keep)
+  np.testing.assert_array_equal(after.turn, before.turn)
+  assert 0 < float(told['mask'][0]) == (~keep).sum() < square.size
+  np.testing.assert_allclose(told['second_moment'][0], square.sum(), rtol=1e-9)
+
+
 @pytest.mark.parametrize(
-  'link', ['truncated_is', 'masked_is', 'geometric_mask']
+  'link', ['truncated_is', 'masked_is', 'geometric_mask', 'second_moment_mask']
 )
 def test_where_learner_and_sampler_agree_nothing_happens(link):
   laid = jax.tree.map(jnp.asarray, batches.lay(STORY, 'packed'))
   before = chain.zero(laid.batch).replace(token=laid.tokens['prm'])
   x = LinkInputs(batch=laid.batch, credit=before, signals=laid.signals)
-  run = registry.bind('link', link, {'unit': 'trajectory'})
+  hp = {} if link == 'second_moment_mask' else {'unit': 'trajectory'}
+  run = registry.bind('link', link, hp)
   after, _ = run(x)  # rows.logp is old_logp
   np.testing.assert_array_equal(
     _advantages(after, laid), _advantages(before, laid)
