@@ -22,4 +22,5 @@ from agentrl.advantage import (  # noqa: F401  register their pieces
   step_labels,
   task_value,
   tree,
+  trust,
 )

@@ -15,5 +15,6 @@ from agentrl.loss import (  # noqa: F401  register their pieces
   ratio,
   reduce,
   sequence,
+  trust,
   value,
 )

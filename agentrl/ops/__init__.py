@@ -28,6 +28,7 @@ from agentrl.ops.policy import (
   ppo_clip,
   ppo_dual_clip,
 )
+from agentrl.ops.trust import trust
 from agentrl.ops.value import clipped_error
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
   'ppo_clip',
   'ppo_dual_clip',
   'rounding',
+  'trust',
   'unit_weights',
   'white',
   'zscore',

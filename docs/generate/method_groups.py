@@ -42,6 +42,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
   'self-play: a baseline for each seat': (
     'spiral', 'spiral_magnet', 'mars',
   ),
+  'tasks that the policy writes for itself': ('agent0', 'ssp'),
   'batches of earlier policies': (
     'areal', 'relax_async', 'agentmath_partial',
   ),

@@ -14,18 +14,20 @@ pytest.importorskip('bm25s', reason=install.command('host'))
 
 # Configs whose reward is composed of what their own world tells.
 COMPOSED = (
-  'agent_rlvr', 'agentmath_partial', 'artist', 'atom_searcher', 'calibration',
+  'agent0', 'agent_rlvr', 'agentmath_partial', 'artist', 'atom_searcher',
+  'calibration',
   'chatshop', 'compaction_rl', 'deep_dxsearch', 'doctor_r1',
   'evinote_rag', 'evolver', 'marag_r1', 'memact_dcpo', 'mira', 'oni', 'prs',
   'recoworld', 'shop_r1',
   'chatshop_dcpo', 'cleaner', 'polar', 'prs_vspo', 'verltool',
-  'smartsnap', 'speakrl', 'statefactory', 'tool_star', 'toolorchestra',
+  'smartsnap', 'speakrl', 'ssp', 'statefactory', 'tool_star', 'toolorchestra',
   'toolpo', 'toolrl',
 )  # fmt: skip
 # Of these, those whose world and slots another one has: nightly.
 ALIKE = (
-  'agent_rlvr', 'artist', 'atom_searcher', 'chatshop', 'deep_dxsearch',
-  'evolver', 'marag_r1', 'prs', 'toolorchestra', 'toolpo', 'verltool',
+  'agent0', 'agent_rlvr', 'artist', 'atom_searcher', 'chatshop',
+  'deep_dxsearch', 'evolver', 'marag_r1', 'prs', 'ssp', 'toolorchestra',
+  'toolpo', 'verltool',
 )  # fmt: skip
 # Those that need a score of every turn, with what a service would answer.
 JUDGED = {
