@@ -78,6 +78,8 @@ CASES = [
   ('eval', (W, '--seed=99999999999'), '--seed 99999999999'),
   ('eval', (W, '--levels='), '--levels'),
   ('eval', (W, '--temperature=0', '--seed=3'), 'accepted'),
+  ('search', (W, '--calls=0'), '--calls 0'),
+  ('search', (W, '--evaluator=outcome'), 'accepted'),
   ('export', (W, '--out='), '--out'),
   ('export', (W, '--out=gs://x/y'), 'gs://x/y'),
   ('together', (C, '--workdir=', '--seeds=1'), '--workdir'),

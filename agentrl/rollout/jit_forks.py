@@ -201,7 +201,7 @@ class JitForks:
       'score': jax.vmap(env.score)(after.state),
       'state': after.state,
     }
-    return out | ({'value': self._value(after.state)} if _valued(env) else {})
+    return out | ({'value': self._value(after.state)} if valued(env) else {})
 
   def _value(self, state) -> Array:
     """Returns what the environment says that states are worth: [n]."""
@@ -236,7 +236,7 @@ def _keeps(sizes: RolloutSizes) -> bool:
   return sizes.history == 'full' and sizes.turns > 1
 
 
-def _valued(env: env_base.JitEnv) -> bool:
+def valued(env: env_base.JitEnv) -> bool:
   """Returns whether an environment knows what its states are worth."""
   return isinstance(env, planned.ValuedEnv) and 'progress' in env.columns
 

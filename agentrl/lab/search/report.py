@@ -1,0 +1,102 @@
+"""Table of searchers at one budget of calls, and their trees for the viewer."""
+
+from collections.abc import Mapping, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from agentrl.lab.search.run import Searched
+from agentrl.lab.search.tree import Tree
+from agentrl.log import trajectories
+from agentrl.rollout.forks import COUNTS, Forks
+from agentrl.run import trajectory_log
+from agentrl.run.experiment import Experiment
+from agentrl.stats import intervals
+from agentrl.task.base import make_attempts
+
+AGAINST = 'best_of_n'
+NAMES = {
+  'calls': 'calls',
+  'tokens': 'tokens sampled',
+  'read': 'tokens read',
+  'reused': 'tokens reused',
+  'env_steps': 'turns played',
+  'replayed': 'turns replayed',
+}
+
+
+def table(found: Mapping[str, Searched]) -> str:
+  """Formats success with 95% intervals, and what a task took.
+
+  found: by searcher; against `best_of_n`, where it is among them, differences
+    are over tasks.
+  """
+  against = found.get(AGAINST)
+  heads = ['searcher', 'success', f'more than {AGAINST}', 'in the tree']
+  heads += [NAMES[name] for name in COUNTS]
+  lines = [_line(heads), '|' + '---|' * len(heads)]
+  for name, x in found.items():
+    n, wins = len(x.solved), int(x.solved.sum())
+    low, high = intervals.wilson(wins, n)
+    more = ''
+    if against is not None and x is not against:
+      more = _difference(x.solved, against.solved)
+    cells = [name, f'{wins / n:.1%} [{low:.1%}, {high:.1%}]', more]
+    cells += [f'{x.reached.mean():.1%}']
+    cells += [f'{x.counts[count] / n:.1f}' for count in COUNTS]
+    lines.append(_line(cells))
+  return '\n'.join(lines)
+
+
+def _difference(a: np.ndarray, b: np.ndarray) -> str:
+  gap = a.astype(float) - b
+  if len(gap) < 2:
+    return f'{100 * gap.mean():+.1f}'
+  low, high = intervals.mean_interval(gap)
+  return f'{100 * gap.mean():+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]'
+
+
+def _line(cells: Sequence[str]) -> str:
+  return f'| {" | ".join(cells)} |'
+
+
+def leaves(tree: Tree) -> list[int]:
+  """Lists the nodes that nothing goes on from: a trajectory each."""
+  return [i for i in range(len(tree)) if not tree.children[i] and i]
+
+
+def write(
+  s: Experiment,
+  forks: Forks,
+  trees: Sequence[Tree],
+  tasks: Sequence[int],
+  folder: str,
+  step: int,
+) -> None:
+  """Logs every leaf of some trees as a trajectory; shared turns are one node.
+
+  Args:
+    forks: that hold their places still
+    tasks: of the trees
+  """
+  ends = [(t, i) for t, tree in enumerate(trees) for i in leaves(tree)]
+  if not ends:
+    return
+  record = forks.record([trees[t].place[i] for t, i in ends])
+  attempts = make_attempts(
+    np.array([tasks[t] for t, _ in ends]), 1, s.plan.turns, 1.0
+  ).replace(group=np.array([t for t, _ in ends], np.int32))
+  first = np.cumsum([0, *(len(tree) for tree in trees)])
+  node = np.full(record.valid.shape, -1, np.int32)
+  for b, (t, i) in enumerate(ends):
+    way = np.array(trees[t].path(i)[1:]) + first[t]
+    node[b, : len(way)] = way
+  some = jax.device_get(
+    trajectory_log.of_record(s)(record, attempts, jnp.int32(step))
+  )
+  nodes = node[np.minimum(some.member, len(ends) - 1)]
+  some = some.replace(turns=some.turns.replace(node=nodes))
+  log = trajectories.TrajectoryWriter(folder, resume_after=None)
+  trajectory_log.write(s, log, step, 'eval', some)
+  log.close()

@@ -1,0 +1,74 @@
+"""Searches by the policy of a run, inside jit and in host environments."""
+
+import pathlib
+
+import pytest
+
+from agentrl.configs import grpo, oprl
+from agentrl.lab.search import command, opened, searchers
+from agentrl.log import trajectories
+from agentrl.run import runner
+from tests import errors
+from tests.run.small_configs import SMALL
+
+ALL = tuple(searchers.SEARCHERS)
+
+
+def test_what_does_not_fit_is_refused():
+  with errors.raises(ValueError, '--searchers mtcs'):
+    command.check(['mcts', 'mtcs'], 'truth')
+  with errors.raises(ValueError, '--evaluator true'):
+    command.check(['mcts'], 'true')
+  with errors.raises(ValueError, '--evaluator beam outcome'):
+    command.check(['mcts', 'beam'], 'outcome')
+  command.check(['mcts', 'sample'], 'outcome')
+
+
+def trained(c, folder, **changes):
+  small = {**SMALL, 'steps': 0, 'sft.steps': 2, 'data': str(folder / 'data')}
+  for path, value in {**small, **changes}.items():
+    node, *rest = path.split('.')
+    if rest:
+      c[node][rest[0]] = value
+    else:
+      c[node] = value
+  runner.run(c, str(folder / 'run'))
+  return str(folder / 'run')
+
+
+def success(text, name):
+  (line,) = [x for x in text.splitlines() if x.startswith(f'| {name} |')]
+  return float(line.split('|')[2].split('%')[0])
+
+
+@pytest.mark.slow
+def test_searches_inside_jit(tmp_path):
+  run = trained(oprl.get_config('tiny'), tmp_path)
+  how = dict(calls=24, tasks=4, logged=2)
+  text = command.search_run(run, ALL, **how)
+  assert success(text, 'best_of_n') >= success(text, 'sample')
+  (folder,) = pathlib.Path(run, 'evaluations').iterdir()
+  log = trajectories.Log(str(folder / 'mcts'))
+  logged = [log[i] for i in range(len(log))]
+  nodes = [[turn['node'] for turn in x['turns']] for x in logged]
+  assert len(log) > 2
+  assert len({x[0] for x in nodes}) < len(nodes)  # a first turn is shared
+  learned = command.search_run(
+    run, ['mcts'], evaluator='learned', out=str(tmp_path / 'out'), **how
+  )
+  assert 0 <= success(learned, 'mcts') <= 100
+
+
+@pytest.mark.slow
+def test_searches_in_a_host_environment(tmp_path):
+  c = grpo.get_config('tiny,env=household')
+  run = trained(c, tmp_path, **{'rollout.max_turns': 6})
+  names = ['sample', 'best_of_n', 'mcts']
+  how = dict(calls=10, tasks=3, logged=1)
+  text = command.search_run(run, names, evaluator='outcome', **how)
+  assert all(0 <= success(text, name) <= 100 for name in names)
+  with errors.raises(ValueError, '--evaluator truth household'):
+    command.search_run(run, ['mcts'], **how)
+  with errors.raises(ValueError, '--evaluator learned grpo'):
+    command.search_run(run, ['mcts'], evaluator='learned', **how)
+  assert opened.EVALUATORS == ('truth', 'outcome', 'learned')

@@ -1,0 +1,184 @@
+"""Searchers against all ends of complete trees."""
+
+import numpy as np
+import pytest
+
+from agentrl.lab.search import run, searchers, swe_search
+from agentrl.lab.search.tree import Tree
+from agentrl.ops import tree_search
+from agentrl.rollout.forks import Played
+from tests import errors
+from tests.lab.search.written import WrittenForks
+
+ACTIONS, DEPTH = 3, 3
+NODES = sum(ACTIONS**d for d in range(1, DEPTH + 1))  # 39
+
+
+def searched(name, calls, evaluate=run.truth, tasks=4, **settings):
+  forks = WrittenForks(actions=ACTIONS, depth=DEPTH)
+  searcher = searchers.bind(name, **{'width': ACTIONS, **settings})
+  found = run.search(
+    forks, range(tasks), searcher, evaluate, calls=calls, turns=DEPTH
+  )
+  return forks, found
+
+
+def answers(found):
+  return np.array(
+    [t.score[n] for t, n in zip(found.trees, found.answers, strict=True)]
+  )
+
+
+def optima(forks):
+  return np.array([max(x.values()) for x in forks.scores])
+
+
+@pytest.mark.parametrize('evaluate', [run.truth, run.outcome])
+def test_mcts_with_the_calls_of_the_whole_tree_is_exhaustive(evaluate):
+  forks, found = searched('mcts', 3 * NODES, evaluate, c=0.5)
+  np.testing.assert_array_equal(answers(found), optima(forks))
+  for i, tree in enumerate(found.trees):
+    ends = [tree.score[x] for x in range(len(tree)) if tree.ended[x]]
+    assert sorted(ends) == sorted(forks.scores[i].values())
+
+
+def test_values_are_means_over_what_was_visited():
+  """Of a whole tree, once each: those of an enumeration."""
+  forks, found = searched('mcts', NODES, run.outcome, width=ACTIONS)
+  for i, tree in enumerate(found.trees):
+    nodes = range(len(tree))
+    assert len(tree) == NODES + 1
+    ended = np.array(tree.ended)
+    score = np.where(ended, tree.score, 0.0)
+    sums = tree_search.subtree_sums(tree.parent, score)
+    count = tree_search.subtree_sums(tree.parent, ended.astype(float))
+    np.testing.assert_allclose(tree.mean(nodes), sums / count, rtol=1e-12)
+    want = np.mean(list(forks.scores[i].values()))
+    assert tree.mean([0])[0] == pytest.approx(want)
+
+
+def test_a_true_value_finds_the_best_end_with_few_calls():
+  """Straight down: A calls at each depth."""
+  _, blind = searched('best_of_n', ACTIONS * DEPTH, tasks=8)
+  for name in ('beam', 'lookahead'):
+    forks, found = searched(name, ACTIONS * DEPTH, tasks=8)
+    np.testing.assert_array_equal(answers(found), optima(forks))
+    assert np.mean(answers(found)) > np.mean(answers(blind)) + 0.1
+  _, found = searched('swe_search', ACTIONS * DEPTH, tasks=8)
+  assert np.mean(answers(found)) > np.mean(answers(blind))
+
+
+def test_mcts_spends_more_where_more_is_found():
+  forks = WrittenForks(actions=3, depth=5)
+  searcher = searchers.bind('mcts', c=0.1, width=3)
+  found = run.search(forks, range(8), searcher, run.outcome, calls=200, turns=5)
+  most = []
+  for tree in found.trees:
+    first = tree.children[0]
+    most.append(np.argmax(tree.visits[first]) == np.argmax(tree.mean(first)))
+  assert np.mean(most) >= 0.75
+
+
+def test_exploration_visits_all_alike():
+  _, found = searched('mcts', 24, c=1e4)
+  for tree in found.trees:
+    visits = tree.visits[tree.children[0]]
+    assert max(visits) - min(visits) <= 1
+
+
+@pytest.mark.parametrize('name', list(searchers.SEARCHERS))
+@pytest.mark.parametrize('calls', [1, 2, 7, 40])
+def test_no_searcher_asks_for_more_than_its_budget(name, calls):
+  _, found = searched(name, calls)
+  for tree, node in zip(found.trees, found.answers, strict=True):
+    assert tree.spent <= calls
+    assert 0 <= node < len(tree)
+  assert found.counts['calls'] == sum(tree.spent for tree in found.trees)
+
+
+def test_best_of_n_plays_whole_attempts():
+  _, found = searched('best_of_n', 4 * DEPTH, run.outcome, tasks=1)
+  (tree,) = found.trees
+  assert tree.spent == 4 * DEPTH
+  seen = [tree.score[x] for x in range(len(tree)) if tree.ended[x]]
+  assert answers(found)[0] == max(seen)
+
+
+def test_sampling_is_one_attempt():
+  _, found = searched('sample', 100)
+  assert [tree.spent for tree in found.trees] == [DEPTH] * 4
+
+
+def test_a_success_ends_a_search():
+  forks = WrittenForks(actions=2, depth=2)
+  always = lambda played: [1.0 for x in played]  # noqa: E731
+  for name in ('best_of_n', 'mcts', 'swe_search'):
+    found = run.search(
+      forks, [0], searchers.bind(name), always, calls=50, turns=2
+    )
+    assert found.trees[0].spent < 8, name
+
+
+def node(tree, parent, value, ended=False, message=0):
+  x = Played(0, (message,), 0.0, 0.0, ended, value, b'')
+  return tree.add(parent, x, value)
+
+
+def test_the_score_of_swe_search_is_its_equation():
+  tree = Tree(0, calls=20, turns=5)
+  a = node(tree, 0, 0.9, message=1)
+  b = node(tree, 0, 0.2, message=2)
+  tree.back_up(a, 0.9)
+  tree.back_up(b, 0.2)
+  rare = np.sqrt(np.log(2) / 1)
+  own = swe_search.score(tree, a, swe_search.TERMS)
+  assert own == pytest.approx(80 + rare - 0.8 + 50)
+  own = swe_search.score(tree, b, swe_search.TERMS)
+  assert own == pytest.approx(-60 + rare - 0.8)
+  low = node(tree, a, 0.1, message=3)
+  tree.back_up(low, 0.1)
+  mean = 200 * 0.5 - 100
+  rare = np.sqrt(np.log(3) / 2)
+  own = swe_search.score(tree, a, swe_search.TERMS)
+  assert own == pytest.approx(mean + rare - 0.8)
+  node(tree, a, 0.1, message=3)  # the same again
+  assert swe_search.score(tree, a, swe_search.TERMS) == pytest.approx(own - 25)
+
+
+def test_a_good_node_whose_only_child_is_bad_gets_another():
+  tree = Tree(0, calls=20, turns=5)
+  a = node(tree, 0, 1.0)
+  for _ in range(5):
+    tree.back_up(a, 1.0)
+  child = node(tree, a, 0.2)
+  tree.back_up(child, 0.2)
+  with_child = swe_search.score(tree, a, swe_search.TERMS)
+  without = swe_search.score(tree, a, swe_search.TERMS._replace(recovery=0.0))
+  value = 200 * (5.2 / 6) - 100
+  assert with_child - without == pytest.approx(5 * (value + 60))
+
+
+def test_the_verdict_is_about_the_best_few():
+  tree = Tree(0, calls=20, turns=5)
+  ends = [
+    node(tree, 0, v, ended=True, message=i)
+    for i, v in enumerate((0.2, 0.9, 0.4))
+  ]
+  for end, backed in zip(ends, (0.8, 0.1, 0.7), strict=True):
+    tree.back_up(end, backed)
+  assert swe_search.verdict(tree, 2) == ends[2]
+  assert swe_search.verdict(tree, 3) == ends[1]
+
+
+def test_unknown_searchers_are_refused():
+  with errors.raises(ValueError, 'searcher mtcs'):
+    searchers.bind('mtcs')
+
+
+def test_a_searcher_that_asks_for_too_much_is_stopped():
+  def greedy(tree):
+    yield [0] * (tree.left + 1)
+
+  forks = WrittenForks(actions=2, depth=2)
+  with errors.raises(ValueError, 'searcher 3 4'):
+    run.search(forks, [0], greedy, run.truth, calls=3, turns=2)
