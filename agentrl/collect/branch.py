@@ -110,13 +110,13 @@ def _branched(
   b = x.attempts.task.shape[0]
   first = np.arange(0, b, every)
   rest = np.setdiff1d(np.arange(b), first)
-  one = x.sample(take(x.attempts, first), x.key)
+  one = x.sample(take_attempts(x.attempts, first), x.key)
   noise = jax.random.uniform(
     jax.random.fold_in(x.key, b), (2, *one.turns.node.shape)
   )
   h, valid = entropies(one), counting.counted(one, 'trajectory')
   chosen = choose(h, valid, noise[0])
-  later, anew = take(x.attempts, rest), None
+  later, anew = take_attempts(x.attempts, rest), None
   if balance is not None:
     of, member = one.ids['group'], later.group
     anew = beginnings(h, valid, of, member, balance=balance)
@@ -252,6 +252,6 @@ def joined(one: Batch, two: Batch, origin, turns) -> Batch:
   return both.replace(turns=both.turns.replace(node=node))
 
 
-def take(attempts: Attempts, index) -> Attempts:
-  """Returns the attempts at `index`."""
+def take_attempts(attempts: Attempts, index) -> Attempts:
+  """Takes the attempts of an index [b]."""
   return jax.tree.map(lambda x: jnp.asarray(x)[index], attempts)

@@ -79,13 +79,13 @@ def branch_mixed(
       'hp.collect.branch_mixed.every must be at least 2 and at most most + 1 ='
       f' {most + 1}, got {every}'
     )
-  one = x.sample(branch.take(x.attempts, first), x.key)
+  one = x.sample(branch.take_attempts(x.attempts, first), x.key)
   found = anchors(one, ridge)
   noise = jax.random.uniform(jax.random.fold_in(x.key, b), found.chance.shape)
   origin, turns = allocate(found, noise, count=rest, most=most)
   later = mesh.auto(
     lambda attempts, at: jax.tree.map(lambda leaf: leaf[at], attempts), None
-  )(branch.take(x.attempts, first), origin)
+  )(branch.take_attempts(x.attempts, first), origin)
   entropy = one.turns.terms['entropy']
   prefix = Prefix(turns, Copies(one.rows, entropy, origin, len(first)))
   two = x.sample(later.replace(prefix=prefix), x.key)
