@@ -316,6 +316,9 @@ class Copies(struct.PyTreeNode):
   count: int = struct.field(pytree_node=False)  # A
   key: Array | None = None  # [B, 2] u32  that an attempt with turns goes on by
   state: Array | None = None  # [A, K] i32  of turns, as in Messages
+  # [B, K] i32  in [0, A): whose env randomness each turn repeats, of messages
+  # that were copied themselves; None: the origin's
+  drawn: Array | None = None
 
 
 class Prefix(struct.PyTreeNode):

@@ -8,5 +8,6 @@ from agentrl.collect import (  # noqa: F401  register their pieces
   once,
   partial,
   retry,
+  tree_search,
   value_sampling,
 )

@@ -244,7 +244,8 @@ def joined(one: Batch, two: Batch, origin, turns) -> Batch:
   rows = rows.replace(weight=jnp.where(again, 0, rows.weight))
   branched = (turns > 0).astype(jnp.int32)
   two = two.replace(rows=rows, ids={**two.ids, 'branch': branched})
-  one = one.replace(ids={**one.ids, 'branch': jnp.zeros(a, jnp.int32)})
+  if 'branch' not in one.ids:  # all of it was sampled from the start
+    one = one.replace(ids={**one.ids, 'branch': jnp.zeros(a, jnp.int32)})
   both = dynamic.one_after_another(one, two)
   own = both.turns.node
   node = jnp.where(repeated, one.turns.node[origin], own[a:])

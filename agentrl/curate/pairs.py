@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import mesh, ops, registry, segment
-from agentrl.advantage import group_stats, returns
+from agentrl.advantage import group_stats, returns, search_values
 from agentrl.curate import select
-from agentrl.domain import Count, Discount, NotNegative, OneOf
+from agentrl.domain import Count, Discount, NotNegative, OneOf, Share
 from agentrl.ops import counting
 from agentrl.types import Array, Batch, Pairs
 
@@ -140,6 +140,56 @@ def same_state(
     weight=(mask & (place == 0) & clear).astype(value.dtype),
   )
   return batch.replace(pairs=pairs)
+
+
+@registry.register(
+  'curate',
+  needs=('column:group', 'column:node', 'term:*critique'),
+  gives=('pairs',),
+  check=fits,
+)
+def node_pairs(
+  batch: Batch,
+  *,
+  margin: Margin = 0.2,
+  most: Count = 4,
+  alpha: Share = 0.5,
+  critique: search_values.Critique = (),
+) -> Batch:
+  """Pairs turns that go on from one node, by what they are worth.
+
+  Every turn with the siblings whose Q̃ is lower by more than the margin; see
+  advantage/search_values. A turn that branches share stands in its pairs once.
+  Agent Q (arXiv 2408.07199), with the paper's margin.
+
+  Args:
+    most: siblings that a turn is paired with, the worst first
+    alpha: weight of what came of a turn beside the critique
+  """
+  turns = search_values.turns_of(batch)
+  value, size = returns.episode(batch)
+  term = batch.turns.terms[critique[0]] if critique else None
+
+  def compare(value, size, term):
+    q = search_values.values(turns, value, term, alpha=alpha)  # [B, K]
+    bound = search_values.means(turns, size)
+    slack = ops.rounding(jnp.maximum(bound[:, None], bound[None]))  # [B, B, K]
+    gap = q[:, None] - q[None]
+    one = turns.first
+    other = jnp.moveaxis(turns.sibling & ~turns.same, 0, -1)
+    clear = other & one[:, None] & one[None]
+    clear &= gap > jnp.maximum(margin, slack)
+    gap = jnp.where(clear, gap, -jnp.inf)
+    n = min(most, len(value))
+    gap, lose = jax.lax.top_k(jnp.moveaxis(gap, 1, -1), n)  # [B, K, most]
+    win = jnp.broadcast_to(jnp.arange(len(value))[:, None, None], lose.shape)
+    turn = jnp.broadcast_to(jnp.arange(lose.shape[1])[:, None], lose.shape)
+    half = lambda traj: jnp.stack([traj, turn], axis=-1).reshape(-1, 2)  # noqa: E731
+    weight = jnp.isfinite(gap).reshape(-1).astype(value.dtype)
+    return half(win).astype(jnp.int32), half(lose).astype(jnp.int32), weight
+
+  win, lose, weight = mesh.auto(compare, None, None, None)(value, size, term)
+  return batch.replace(pairs=Pairs(win=win, lose=lose, weight=weight))
 
 
 def _score(batch: Batch, score: str) -> tuple[Array, Array]:

@@ -54,12 +54,17 @@ class Keys:
   """Keys of B trajectories."""
 
   own: Array  # [B] typed keys
-  origin: Array  # [B] typed keys  in the first `turns` turns
+  origin: Array  # [B] or [B, K] typed keys  in the first `turns` turns
   turns: Array  # [B] i32
 
   def of(self, at, turn):
     """Derives keys of trajectories at turns: [n] each -> [n]."""
-    return jnp.where(turn < self.turns[at], self.origin[at], self.own[at])
+    origin = self.origin
+    if origin.ndim == 1:
+      origin = origin[at]
+    else:
+      origin = origin[at, jnp.minimum(turn, origin.shape[1] - 1)]
+    return jnp.where(turn < self.turns[at], origin, self.own[at])
 
 
 def keys(attempts: Attempts, key) -> Keys:
@@ -78,7 +83,10 @@ def keys(attempts: Attempts, key) -> Keys:
     begun = jax.random.wrap_key_data(of.key, impl=jax.random.key_impl(key))
     own = jnp.where(p.turns > 0, begun, fold(key, index))
     return Keys(own, own, jnp.zeros_like(p.turns))
-  return Keys(fold(key, of.count + index), fold(key, of.origin), p.turns)
+  own = fold(key, of.count + index)
+  if of.drawn is None:
+    return Keys(own, fold(key, of.origin), p.turns)
+  return Keys(own, jax.vmap(fold, (None, 0))(key, of.drawn), p.turns)
 
 
 def start(keys: Keys, at):

@@ -9,6 +9,7 @@ import agentrl.advantage
 import agentrl.curate  # noqa: F401  both register their pieces
 from agentrl import registry
 from tests import batches
+from tests.advantage import search_values_test as trees
 from tests.advantage import unscored
 
 pytestmark = pytest.mark.usefixtures('float64')
@@ -136,3 +137,65 @@ def test_copies_of_a_turn_are_not_compared():
   batch = jax.tree.map(jnp.asarray, batch)
   pairs = jax.jit(registry.bind('curate', 'same_state', {}))(batch).pairs
   assert not np.asarray(pairs.weight).any()
+
+
+# Pairs of children of one node.
+
+
+def of_nodes(made, margin, critique=None, alpha=0.5, most=16):
+  """(win, lose) as nodes, by lists."""
+  q = trees.walked(made)
+  if critique is not None:
+    q = alpha * q + (1 - alpha) * trees.walked(made, critique)
+  node, valid = np.asarray(made.turns.node), np.asarray(made.turns.valid)
+  parent, value = {}, {}
+  for i, k in zip(*np.nonzero(valid), strict=True):
+    above = node[i, k - 1] if k else -1 - int(made.ids['group'][i])
+    parent[node[i, k]], value[node[i, k]] = above, q[i, k]
+  return {
+    (int(a), int(b))
+    for a in parent
+    for b in parent
+    if parent[a] == parent[b] and value[a] - value[b] > margin + 1e-6
+  }
+
+
+def paired(made, **how):
+  p = registry.bind('curate', 'node_pairs', how)(made).pairs
+  node, live = np.asarray(made.turns.node), np.asarray(p.weight) > 0
+  return [
+    (int(node[a, k]), int(node[b, j]))
+    for (a, k), (b, j) in zip(
+      np.asarray(p.win)[live], np.asarray(p.lose)[live], strict=True
+    )
+  ]
+
+
+@pytest.mark.parametrize('seed', range(3))
+def test_node_pairs_are_siblings_of_unlike_value(seed):
+  made = trees.grown(seed)
+  got = paired(made, most=16, margin=0.2)
+  assert len(got) == len(set(got)) > 2  # each once, whoever shares a turn
+  assert set(got) == of_nodes(made, 0.2)
+
+
+@pytest.mark.parametrize('alpha', [0.0, 0.3, 1.0])
+def test_a_critique_is_mixed_into_what_a_search_found(alpha):
+  made, critique = trees.grown(0), trees.scores(0)
+  terms = {**made.turns.terms, 'said': jnp.asarray(critique)}
+  made = made.replace(turns=made.turns.replace(terms=terms))
+  got = paired(made, most=16, margin=0.2, alpha=alpha, critique=('said',))
+  assert set(got) == of_nodes(made, 0.2, critique, alpha)
+  alone = set(paired(made, most=16, margin=0.2))
+  assert (set(got) == alone) == (alpha == 1.0)
+
+
+def test_a_turn_is_paired_with_the_worst_of_its_siblings():
+  made = trees.grown(2)
+  every, one = (paired(made, margin=0.0, most=n) for n in (16, 1))
+  q, node = trees.walked(made), np.asarray(made.turns.node)
+  value = {int(x): q[i, k] for (i, k), x in np.ndenumerate(node) if x >= 0}
+  assert len(one) == len({win for win, _ in every})
+  for win, lose in one:
+    worst = min(value[x] for w, x in every if w == win)
+    assert value[lose] == pytest.approx(worst)

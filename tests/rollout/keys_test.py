@@ -77,3 +77,25 @@ def test_the_key_of_a_message_is_of_its_seed_its_context_and_its_index():
   again = message_key(1, np.array([12]), 1)
   assert tuple(again.tolist()) == every[-1]
   assert again.dtype == np.uint32
+
+
+def test_turns_of_a_branch_of_a_branch_have_the_keys_they_were_drawn_by():
+  drawn = np.array([[2, 4, 3], [0, 0, 1]])
+  copies = Copies(
+    rows=None, entropy=None, origin=np.array([3, 1]), count=6, drawn=drawn
+  )
+  zeros = np.zeros(2, np.int32)
+  attempts = Attempts(
+    task=zeros,
+    group=zeros,
+    arm=zeros,
+    limit=zeros,
+    temperature=zeros,
+    prefix=Prefix(turns=np.array([2, 3]), messages=copies),
+  )
+  key = jax.random.key(5)
+  made, at = keys(attempts, key), np.arange(2)
+  for turn, want in enumerate(((2, 0), (4, 0), (6, 1), (6, 7))):
+    got = made.of(at, np.full(2, turn))
+    fold = [bits(jax.random.fold_in(key, i)) for i in want]
+    assert [bits(x) for x in got] == fold
