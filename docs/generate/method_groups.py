@@ -53,7 +53,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
   'imitation of demonstrations: feedback, corrections, silence': (
     'faft', 'agentrefine', 'proactive_agent', 'smart',
   ),
-  'preferences: pairs of own attempts': ('dpo', 'preflexor'),
+  'preferences: pairs of own attempts': ('dpo', 'agent_q', 'preflexor'),
   'lists of stages: supervised and RL in turn': (
     'expert_iteration', 'behavior_priming', 'continual_rft',
     'agent_r', 'eef', 'early_experience', 'early_experience_reflection', 'rise',
