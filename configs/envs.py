@@ -151,12 +151,12 @@ OWN: dict[str, dict[str, Any]] = {
   'proposed_countdown': {
     'rollout': dict(max_message_tokens=32, max_turns=3),
     'host': dict(max_observation_tokens=32),
-    'env': dict(numbers=2, largest=30, train=1600),
+    'env': dict(numbers=2, largest=30, train=800),
   },
   'proposed_facts': {
     'rollout': dict(max_message_tokens=44, max_turns=4),
     'host': dict(max_observation_tokens=48),
-    'env': dict(people=400, train=4000),
+    'env': dict(people=400, train=2000),
   },
   'recommendation': {
     'rollout': dict(max_message_tokens=12, max_turns=6),

@@ -5,6 +5,7 @@ import pytest
 
 from agentrl import registry
 from agentrl.configs import agent0, grpo, ssp
+from agentrl.env import base, proposals
 from agentrl.env.worlds.fact_corpus import questions
 from agentrl.env.worlds.fact_corpus.questions import FactQuestion
 from agentrl.learner import update
@@ -211,6 +212,19 @@ def test_a_world_without_proposals_is_refused(tmp_path):
     build.experiment(
       proposing.small(agent0.get_config('tiny,env=countdown'), tmp_path)
     )
+
+
+@pytest.mark.usefixtures('searched')
+@pytest.mark.parametrize(
+  'method', [agent0, pytest.param(ssp, marks=pytest.mark.slow)]
+)
+def test_a_world_has_as_many_tasks_as_its_config_asks_for(method):
+  c = method.get_config()
+  family = base.of(c.env.to_dict())
+  made = list(family.tasks('train', c.env.train, c.env.seed))
+  shown = [bool(x.demonstration) for x in made if proposals.SEED in x.task]
+  assert len(made) == c.env.train == 2 * len(shown)
+  assert np.mean(shown) > 0.4
 
 
 @pytest.mark.slow
