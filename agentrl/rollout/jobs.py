@@ -45,8 +45,11 @@ class Order(NamedTuple):
 
   stage: str
   step: int  # the ticket
-  version: int  # of the policy, published before the order is given
+  version: int  # step of the state that plays
   attempts: Attempts  # host arrays
+  start: int = 0  # of the stage
+  # (role, version of its own stream), published before the order is given.
+  versions: tuple[tuple[str, int], ...] = ()
 
 
 class Collected(NamedTuple):

@@ -28,6 +28,7 @@ from agentrl.run.check import fields
 from agentrl.run.experiment import Experiment
 from agentrl.run.play import jobs as play_jobs
 from agentrl.run.play import sampler
+from agentrl.run.play.base import EnvSampler
 from agentrl.run.stage import stages
 from agentrl.runtime import publish
 from agentrl.runtime.line import Line, UnknownPeerError, dial
@@ -38,57 +39,90 @@ _LOOK = 1.0  # seconds between two looks for a learner
 
 
 class Weights:
-  """The newest version that was ordered, of one stage, read once."""
+  """What was ordered last of every role of a stage, each version read once."""
 
-  def __init__(self, folder: pathlib.Path, stage: str, s: Experiment):
-    self._stage, self._folder = stage, folder
-    read = algorithm.reads(s.config, s.algorithm)
-    modules = s.algorithm.context.modules
-    names = (*read.roles, *read.still)
-    like = TrainState(
-      step=jax.eval_shape(lambda: jnp.int32(0)),
-      params={name: mesh.abstract(modules[name].specs) for name in names},
-      opt={},
-      signal={},
-      memory=(),
-      key=jax.eval_shape(lambda: jax.random.key(0)),
-    )
-    self._base, self._own = play_jobs.split(like, read.still)
+  def __init__(
+    self,
+    folder: pathlib.Path,
+    stage: str,
+    like: TrainState,
+    still: tuple[str, ...],
+  ):
+    """Takes where versions are published.
+
+    Args:
+      like: shapes of what rollouts read
+      still: roles that never change
+    """
+    self._stage, self._folder, self._like = stage, folder, like
+    self._base = play_jobs.base_of(like, still)
     self.forget()
 
   def forget(self) -> None:
     """Drops what it holds: the learner is another one."""
-    self._still: dict[str, PyTree] | None = None
-    self._held: tuple[int, TrainState] | None = None
+    self._still: dict[str, Any] | None = None
+    self._held: dict[str, tuple[int, PyTree]] = {}  # by role
 
-  def at(self, version: int) -> TrainState:
-    """Returns what rollouts read of a version, on this job's devices.
+  def at(self, order: jobs.Order) -> TrainState:
+    """Returns what rollouts read for an order, on this job's devices.
 
     Raises:
-      jobs.DamagedWeights: it is not as it was published.
+      jobs.DamagedWeights: a version is not as it was published.
     """
-    if self._held is None or self._held[0] != version:
-      self._held = None  # room for the next
-      self._held = version, self._read(version)
-    return self._held[1]
-
-  def _read(self, version: int) -> TrainState:
-    weights = self._folder / 'weights' / self._stage
-    base = self._folder / 'base' / self._stage
     try:
-      if self._still is None:
-        found = publish.fetch_arrays(base, 0, self._base) if self._base else {}
-        self._still = placement.replicated(found)
-      state = publish.fetch_arrays(weights, version, self._own)
+      self._read(order)
     except ValueError as error:
       raise jobs.DamagedWeights(str(error)) from error
-    state = placement.replicated(state)
-    return state.replace(params={**self._still, **state.params})
+    assert self._still is not None
+    own = {role: params for role, (_, params) in self._held.items()}
+    return self._like.replace(
+      step=placement.replicated(jnp.int32(order.version)),
+      params=self._still['roles'] | own,
+      key=self._still['key'],
+    )
+
+  def _read(self, order: jobs.Order) -> None:
+    """Reads the base, and of each role the version that is not held."""
+    if self._still is None:
+      base = self._folder / 'base' / self._stage
+      self._still = placement.replicated(
+        publish.fetch_arrays(base, 0, self._base)
+      )
+    for role, version in order.versions:
+      if role in self._held and self._held[role][0] == version:
+        continue
+      self._held.pop(role, None)  # room for the next
+      place = self._folder / 'weights' / self._stage / role
+      new = publish.fetch_arrays(place, version, self._like.params[role])
+      self._held[role] = version, placement.replicated(new)
+
+
+def read_of(s: Experiment) -> tuple[TrainState, tuple[str, ...]]:
+  """Returns the shapes of what rollouts read, and the roles that stay."""
+  read = algorithm.reads(s.config, s.algorithm)
+  modules = s.algorithm.context.modules
+  names = (*read.roles, *read.still)
+  like = TrainState(
+    step=jax.eval_shape(lambda: jnp.int32(0)),
+    params={name: mesh.abstract(modules[name].specs) for name in names},
+    opt={},
+    signal={},
+    memory=(),
+    key=jax.eval_shape(lambda: jax.random.key(0)),
+  )
+  return like, read.still
 
 
 class _Stage(NamedTuple):
-  collect: Callable[[TrainState, Any, int], tuple[Batch, Metrics]]
+  experiment: Experiment
+  player: EnvSampler
   weights: Weights
+
+  def collect(self, order: jobs.Order) -> tuple[Batch, Metrics]:
+    """Collects as the learner's own stage would, which begins at its start."""
+    alg = self.experiment.algorithm._replace(start=order.start)
+    run = stages.collector(self.experiment, alg, self.player)
+    return run(self.weights.at(order), order.attempts, order.step)
 
 
 def config_of(
@@ -135,9 +169,9 @@ def opened(
       if plan.kind != 'rl':
         continue
       s = trained[plan.name][0]
-      made = stages.rl_stage(s, 0, plan.steps, players[plan.name])
       place = play_jobs.folder(workdir)
-      out[plan.name] = _Stage(made.collect, Weights(place, plan.name, s))
+      weights = Weights(place, plan.name, *read_of(s))
+      out[plan.name] = _Stage(s, players[plan.name], weights)
     yield out
 
 
@@ -171,9 +205,7 @@ def serve(
     def collect(order: jobs.Order) -> tuple[Batch, Metrics]:
       nonlocal count
       with placement.on_mesh(c):  # of this thread
-        stage = by_name[order.stage]
-        state = stage.weights.at(order.version)
-        batch, metrics = stage.collect(state, order.attempts, order.step)
+        batch, metrics = by_name[order.stage].collect(order)
       count += 1
       return jobs.host_arrays((batch, metrics))
 

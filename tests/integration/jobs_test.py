@@ -73,7 +73,7 @@ def test_inside_jit(bound, tmp_path):
     with after_row(3):
       runner.run(c, cut)
     for version in range(4, 9):  # a kill leaves what a resumed run is yet to do
-      left = tmp_path / 'cut' / 'samplers' / 'weights' / 'rl'
+      left = tmp_path / 'cut' / 'samplers' / 'weights' / 'rl' / 'policy'
       publish.publish_arrays(left, version, {'of': np.zeros(2)}, kept=9)
     runner.run(c, cut)
     batches = [home.result(timeout=60) for home in homes]

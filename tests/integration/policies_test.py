@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import pytest
 
+from agentrl import Run
 from agentrl.configs import base, dr_mas
 from agentrl.learner import sizes
 from agentrl.learner import update as update_lib
@@ -12,6 +13,7 @@ from agentrl.run.play import jit_sampler
 from agentrl.run.stage import stages
 from tests.integration import same
 from tests.integration.cut import after_row
+from tests.integration.jobs_test import samplers
 
 pytestmark = pytest.mark.slow
 PLAYERS = 'policy', 'policy_2'
@@ -63,8 +65,8 @@ def test_each_is_scored_and_trained_as_the_one_that_wrote(tmp_path):
 @pytest.mark.parametrize(
   'settings',
   [
-    dict(swap_seats=2),
-    pytest.param(dict(learn_in_turn=2), marks=pytest.mark.nightly),
+    pytest.param(x, marks=pytest.mark.nightly)
+    for x in (dict(swap_seats=2), dict(learn_in_turn=2))
   ],
 )
 def test_a_run_that_was_cut_goes_on_to_the_same_bits(tmp_path, settings):
@@ -79,3 +81,31 @@ def test_a_run_that_was_cut_goes_on_to_the_same_bits(tmp_path, settings):
   rows = [x for x in same.rows(cut) if x['phase'] == 'rl']
   assert max(x['rollout/age_max'] for x in rows) == 1
   assert all('rollout/policy_2/return' in x for x in rows)
+
+
+@pytest.mark.parametrize(
+  'settings',
+  [
+    dict(),
+    pytest.param(dict(learn_in_turn=2), marks=pytest.mark.nightly),
+    pytest.param(dict(swap_seats=2), marks=pytest.mark.nightly),
+  ],
+)
+def test_jobs_collect_for_both_by_streams_of_their_own(tmp_path, settings):
+  """A sampler leaves, another joins, the learner is cut: the same bits."""
+
+  def config(**staleness):
+    c = small(tmp_path, **settings)
+    c.staleness.update(bound=1, anchor='behaviour', **staleness)
+    return c
+
+  whole, apart = str(tmp_path / 'whole'), str(tmp_path / 'apart')
+  runner.run(config(depth=0), whole)
+  place, kept = tmp_path / 'apart' / 'samplers' / 'weights' / 'rl', []
+  with samplers(apart, 1), after_row(3):
+    runner.run(config(jobs=True), apart)
+  with samplers(apart, 2), Run(config(jobs=True), workdir=apart) as run:
+    for _ in run:
+      kept.append({x.name: len(list(x.glob('v*'))) for x in place.iterdir()})
+  assert all(set(x) == set(PLAYERS) for x in kept)
+  same.assert_same_run(whole, apart, steps=6, but=(*same.CLOCK, 'samplers/'))

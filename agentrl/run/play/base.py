@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from agentrl.judge.panel import Judgement
+from agentrl.learner.algorithm import Algorithm
 from agentrl.rollout.record import Record
 from agentrl.rollout.tickets import Collect
 from agentrl.types import Attempts, Batch, Metrics, PyTree
@@ -73,7 +74,8 @@ class Beside(NamedTuple):
 
   samplers: Sequence[EnvSampler] = ()
   halt: Callable[[], None] = lambda: None  # what they play ends soon
-  collectors: Sequence[Collect] = ()  # of jobs, in place of samplers
+  # Of jobs, in place of samplers: given the algorithm of the stage.
+  collectors: Sequence[Callable[[Algorithm], Collect]] = ()
   end: Callable[[], None] = lambda: None  # the run has done all of its steps
 
 

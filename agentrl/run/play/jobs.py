@@ -2,14 +2,19 @@
 
 The workdir has, below `samplers/`,
 
-  learner.json          where the learner listens, and the key to it
-  base/<stage>/v000000  what rollouts read and training never changes
-  weights/<stage>/v...  what it changes, by version
+  learner.json                 where the learner listens, and the key to it
+  base/<stage>/v000000         what rollouts read and training never changes
+  weights/<stage>/<role>/v...  what it changes: a stream of versions per role
+
+A role's version is published once, before the first order that names it, and a
+job reads of an order what it does not hold: a policy that has not learned since
+is neither written nor read again.
 
 A job needs the workdir and nothing else (run/sampler_job.py).
 """
 
 import contextlib
+import functools
 import ipaddress
 import json
 import os
@@ -17,7 +22,7 @@ import pathlib
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent import futures
 from typing import Any
 
@@ -25,6 +30,8 @@ import jax.numpy as jnp
 from absl import logging
 
 import agentrl
+from agentrl.learner import policies
+from agentrl.learner.algorithm import Algorithm
 from agentrl.rollout import jobs, tickets
 from agentrl.run import workdir as workdir_lib
 from agentrl.runtime import publish, text_files
@@ -89,16 +96,28 @@ def greeting(c: Any) -> tuple[str, str]:
   return agentrl.__version__, workdir_lib.fingerprint(c)
 
 
-def split(
-  state: TrainState, still: tuple[str, ...]
-) -> tuple[dict[str, Any], TrainState]:
-  """Splits the roles `still`, which never change, from a state.
+def base_of(state: TrainState, still: tuple[str, ...]) -> dict[str, Any]:
+  """Returns what rollouts read of a state and training never changes.
 
   Memories stay where attempts are chosen, with the learner.
+
+  Args:
+    still: roles that never change
   """
-  base = {name: state.params[name] for name in still}
-  own = {k: x for k, x in state.params.items() if k not in base}
-  return base, state.replace(params=own, memory=())
+  return {'key': state.key, 'roles': {x: state.params[x] for x in still}}
+
+
+def streams(
+  alg: Algorithm, state: TrainState, still: tuple[str, ...]
+) -> tuple[tuple[str, int], ...]:
+  """Lists the roles that change, each with the version that a state holds."""
+  step = int(state.step)
+  own = policies.versions(alg, step)
+  return tuple(
+    (role, int(own.get(role, step)))
+    for role in state.params
+    if role not in still
+  )
 
 
 class SamplerJobs:
@@ -138,7 +157,8 @@ class SamplerJobs:
     # A killed learner has left versions, which this one will make otherwise.
     shutil.rmtree(self._folder, ignore_errors=True)
     self._lock = threading.Lock()  # of what is published
-    self._published: set[tuple[str, int]] = set()
+    self._published: set[tuple[str, int]] = set()  # role, version
+    self._stage = ''  # whose they are
     self._states: dict[int, TrainState] = {}  # by step; of orders that wait
     self._still: dict[str, tuple[str, ...]] = {}  # by stage
     self._where = self._board.address, self._board.key
@@ -164,8 +184,10 @@ class SamplerJobs:
 
   def collector(
     self, stage: str, still: tuple[str, ...], halted: threading.Event
-  ) -> tickets.Collect:
+  ) -> Callable[[Algorithm], tickets.Collect]:
     """Returns what has one batch of a stage collected at a time.
+
+    Given the algorithm of the stage.
 
     Args:
       still: roles that rollouts read and training never changes
@@ -174,10 +196,15 @@ class SamplerJobs:
     self._still[stage] = still
 
     def collect(
-      state: TrainState, attempts: Attempts, step: int
+      alg: Algorithm, state: TrainState, attempts: Attempts, step: int
     ) -> tuple[Batch, Metrics]:
       order = jobs.Order(
-        stage, step, int(state.step), jobs.host_arrays(attempts)
+        stage,
+        step,
+        int(state.step),
+        jobs.host_arrays(attempts),
+        start=alg.start,
+        versions=streams(alg, state, still),
       )
       began = time.monotonic()
       self._publish(order, state)
@@ -192,7 +219,7 @@ class SamplerJobs:
         }
       )
 
-    return collect
+    return lambda alg: functools.partial(collect, alg)
 
   def _wait(
     self, order: jobs.Order, state: TrainState, halted: threading.Event
@@ -216,16 +243,17 @@ class SamplerJobs:
       del self._states[order.step]
 
   def _publish(self, order: jobs.Order, state: TrainState) -> None:
-    """Publishes a version before the first order that names it."""
+    """Publishes the versions that no order before has named."""
     with self._lock:
-      if (order.stage, order.version) in self._published:
-        return
-      if not any(of == order.stage for of, _ in self._published):
+      if self._stage != order.stage:
         self._begin(order, state)
+      new = [x for x in order.versions if x not in self._published]
+      if not new:
+        return
       if read_address(self._folder) is None:  # the folder was emptied
         write_address(self._folder, *self._where)
-      self._write(order, state)
-      self._published.add((order.stage, order.version))
+      self._write(order, state, new)
+      self._published.update(new)
 
   def _begin(self, order: jobs.Order, state: TrainState) -> None:
     """Publishes the base of a stage; what an earlier one had goes."""
@@ -233,24 +261,30 @@ class SamplerJobs:
     for kind in ('base', 'weights'):
       shutil.rmtree(self._folder / kind, ignore_errors=True)
     self._write_base(order, state)
+    self._stage = order.stage
 
   def _republish(self, order: jobs.Order) -> None:
-    """Publishes a version again that a sampler found damaged."""
+    """Publishes versions again that a sampler found damaged."""
     with self._lock:
       if (state := self._states.get(order.step)) is None:
         return  # nobody waits for it any more
       self._write_base(order, state)
-      self._write(order, state)
+      self._write(order, state, order.versions)
 
   def _write_base(self, order: jobs.Order, state: TrainState) -> None:
-    base, _ = split(state, self._still[order.stage])
-    if base:
-      publish.publish_arrays(self._folder / 'base' / order.stage, 0, base)
+    base = base_of(state, self._still[order.stage])
+    publish.publish_arrays(self._folder / 'base' / order.stage, 0, base)
 
-  def _write(self, order: jobs.Order, state: TrainState) -> None:
-    _, own = split(state, self._still[order.stage])
+  def _write(
+    self,
+    order: jobs.Order,
+    state: TrainState,
+    versions: Sequence[tuple[str, int]],
+  ) -> None:
     place = self._folder / 'weights' / order.stage
-    publish.publish_arrays(place, order.version, own, kept=self._kept)
+    for role, version in versions:
+      own = state.params[role]
+      publish.publish_arrays(place / role, version, own, kept=self._kept)
 
 
 def _metrics(values: dict[str, float]) -> Metrics:

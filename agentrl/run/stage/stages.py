@@ -87,7 +87,10 @@ def rl_stage(
     algorithm=of_stage,
     task=task,
     collect=collect_by(playing),
-    collectors=(*map(collect_by, beside.samplers), *beside.collectors),
+    collectors=(
+      *map(collect_by, beside.samplers),
+      *(of_jobs(of_stage) for of_jobs in beside.collectors),
+    ),
     halt=beside.halt,
     in_jobs=c.staleness.jobs,
     open=open_prefixes,
