@@ -1,4 +1,4 @@
-"""Dr. MAS, of which half runs: statistics per agent, and one model.
+"""Dr. MAS with one model: statistics per agent.
 
 Paper: Dr. MAS: Stable Reinforcement Learning for Multi-Agent LLM Systems,
 2602.08847.
@@ -13,8 +13,7 @@ Agents are the seats of an environment that has some, such as env=kuhn_poker.
 In one without seats this is GRPO in which longer trajectories weigh more in the
 mean.
 
-Missing: a model for each agent, and workflows of agents that work on one task
-together; the games here are zero-sum, and every agent is called in each.
+dr_mas_models has a model for each agent.
 
   python -m experiments.train --config=configs/dr_mas.py \
     --workdir=runs/dr_mas

@@ -145,6 +145,7 @@ OWN: dict[str, dict[str, Any]] = {
     'host': dict(max_observation_tokens=48),
   },
   'pioneer_observer': {
+    'micro_batch': 32,  # one turn of each of sft.batch
     'rollout': dict(max_turns=1),
     'env': dict(train=600, test=150),
   },

@@ -43,6 +43,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
     'spiral', 'spiral_magnet', 'mars',
   ),
   'tasks that the policy writes for itself': ('agent0', 'ssp'),
+  'several policies: a model for each seat': (
+    'cory', 'dr_mas_models', 'astraflow',
+  ),
   'batches of earlier policies': (
     'areal', 'relax_async', 'agentmath_partial',
   ),

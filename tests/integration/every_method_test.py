@@ -18,6 +18,7 @@ from agentrl.types import Span
 from tests import batches
 from tests.integration.imitated_methods_test import IMITATED
 from tests.integration.judged_methods_test import COMPOSED
+from tests.integration.played_methods_test import PLAYED
 from tests.integration.staged_methods_test import STAGED
 
 # Methods whose rows are folded, beside those that read rows of their own.
@@ -68,7 +69,7 @@ BESIDE = {
   'vl_dac': REFERENCE,
 }
 # Those of a world or a stage of their own have files of their own.
-ELSEWHERE = {*COMPOSED, *IMITATED, *STAGED}
+ELSEWHERE = {*COMPOSED, *IMITATED, *PLAYED, *STAGED}
 ROLES = {
   name: BESIDE.get(name, {})
   for name in config_file.methods()

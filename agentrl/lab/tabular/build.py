@@ -122,6 +122,11 @@ def fits(config: Config) -> registry.MethodSpec:
       'a table plays by its newest policy, and staleness.bound asks for older'
       f' ones; set it to 0, got {config.staleness.bound}'
     )
+  if len(set(config.rollout.seats)) > 1:
+    raise ValueError(
+      'a table is one policy, and rollout.seats names several; leave it empty,'
+      f' got {tuple(config.rollout.seats)}'
+    )
   if w.memory:
     raise ValueError(
       f'memory {w.memory[0]!r} outlives a batch, and tables remember nothing'
