@@ -58,6 +58,9 @@ MEANINGS = {
   'column:prefix': 'turns that the attempt was given',
   'column:branch': '1 where the trajectory was branched from another',
   'column:unfinished': '1 where the attempt goes on in a later iteration',
+  'column:agent': 'seat of a game; of a unit 0 its proposer, 1 a solver',
+  'column:seat': 'the same, of the trajectory',
+  'column:match': 'trajectories of one match or unit are equal',
 }
 _HEAD = """\
 # Batch
