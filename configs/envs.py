@@ -16,6 +16,7 @@ from agentrl.configs import config, env_sections
 from agentrl.domain import Field
 from agentrl.env import base, judge, proposals
 from agentrl.env.jit import base as jit_base
+from agentrl.env.seats import SeatedFamily
 from agentrl.rollout import edits
 from agentrl.rollout.compaction import SUMMARY
 
@@ -339,10 +340,12 @@ def terms(c: ConfigDict) -> tuple[str, ...]:
 
 def columns(c: ConfigDict) -> tuple[str, ...]:
   """Lists the columns an environment adds to every rollout's."""
-  if not in_jit(c.env.name) or c.env.name in JITTED:
+  if c.env.name in JITTED:
     return ()
   family: Any = of(c)
-  seated = isinstance(family.env(), jit_base.SeatedEnv | jit_base.OneSeat)
+  seated = isinstance(family, SeatedFamily)
+  if in_jit(c.env.name):
+    seated = isinstance(family.env(), jit_base.SeatedEnv | jit_base.OneSeat)
   return ('agent', 'seat', 'match') if seated else ()
 
 

@@ -37,7 +37,7 @@ def fits(spec: registry.MethodSpec, config) -> str:
 _register = registry.register(
   'collect',
   needs=('term:entropy', 'term:tokens'),
-  gives=('column:branch',),
+  gives=('column:branch', 'given_turns'),
   check=fits,
 )
 

@@ -49,7 +49,7 @@ def measure(batch: Batch) -> Metrics:
 @registry.register(
   'collect',
   needs=('term:entropy', 'term:tokens', 'column:group'),
-  gives=('column:branch',),
+  gives=('column:branch', 'given_turns'),
   check=branch.fits,
   metrics=measure,
 )

@@ -69,7 +69,7 @@ def measure(batch: Batch) -> Metrics:
 @registry.register(
   'collect',
   needs=('memory:unfinished', 'term:entropy'),
-  gives=('column:unfinished',),
+  gives=('column:unfinished', 'given_turns'),
   check=fits,
   metrics=measure,
 )

@@ -44,7 +44,7 @@ def fits(spec: registry.MethodSpec, config: Any) -> str:
 @registry.register(
   'collect',
   needs=('term:entropy', 'term:*critique'),
-  gives=('column:branch',),
+  gives=('column:branch', 'given_turns'),
   check=fits,
 )
 def tree_search(

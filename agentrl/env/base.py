@@ -30,6 +30,8 @@ nothing is inherited. The first two are required.
   ProgramRun      wait kill               that program
   WritesSummaries summary                 its demonstrations go on behind
                                           summaries (rollout.history 'compact')
+
+A game of several seats is a `SeatedFamily` of env/seats.py.
 """
 
 import dataclasses

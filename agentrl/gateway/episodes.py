@@ -8,7 +8,7 @@ from agentrl.env import base
 from agentrl.env.splits import content_key
 from agentrl.gateway.session import Session
 from agentrl.rollout import message_spans
-from agentrl.rollout.host import HostEnvBundle
+from agentrl.rollout.bundle import HostEnvBundle
 from agentrl.rollout.pack import TurnData
 from agentrl.text import chat_format
 

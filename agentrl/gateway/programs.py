@@ -30,9 +30,10 @@ from agentrl.gateway.session import (
   attempt_sampling,
 )
 from agentrl.rollout import keys, pack
+from agentrl.rollout.bundle import HostEnvBundle
 from agentrl.rollout.engine.driver import GeneratorDriver
 from agentrl.rollout.engine.generator import Generator
-from agentrl.rollout.host import EpisodeLimits, HostEnvBundle
+from agentrl.rollout.limits import EpisodeLimits
 from agentrl.rollout.pack import Episode
 from agentrl.text.tool_calls import format_of
 from agentrl.types import Attempts, Status

@@ -26,7 +26,7 @@ from agentrl.types import AttemptPlan, Attempts, Batch, Metrics
 UNITS = ('trajectory', 'group')
 Part = Annotated[float, domain.UNIT]
 Unit = Annotated[str, domain.OneOf(*UNITS)]
-GIVES = ('column:prefix', 'span:prefix')
+GIVES = ('column:prefix', 'span:prefix', 'given_turns')
 
 
 def gives_turns(name: str) -> bool:

@@ -11,7 +11,7 @@ import functools
 import queue
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 from absl import logging
@@ -20,8 +20,9 @@ from agentrl.env import base
 from agentrl.recall import base as recall
 from agentrl.recall import observed
 from agentrl.rollout import message_spans, pack
+from agentrl.rollout.bundle import HostEnvBundle
 from agentrl.rollout.compaction import SUMMARY, demonstrated
-from agentrl.rollout.edits import EDIT, READ, TERMS, Edit, Standing
+from agentrl.rollout.edits import EDIT, READ, Edit, Standing
 from agentrl.rollout.engine.engine import (
   Completion,
   GenerationFault,
@@ -29,55 +30,13 @@ from agentrl.rollout.engine.engine import (
 )
 from agentrl.rollout.engine.generator import Generator
 from agentrl.rollout.episode import OpenEpisode, state_of
-from agentrl.rollout.hinted import Guidance
-from agentrl.rollout.limits import EpisodeLimits
 from agentrl.rollout.pack import TurnData
-from agentrl.rollout.record import Record
 from agentrl.rollout.workers.pool import EnvError, EnvWorker
 from agentrl.text import context_edits
-from agentrl.text.chat_format import ChatFormat
 from agentrl.text.chat_template import Conversation, Message
 from agentrl.types import Attempts, Span, Status
 
 CUT = ' (cut)'  # behind an observation that was longer than may be
-
-
-class HostEnvBundle(NamedTuple):
-  """Environments, their tasks, and the format of conversations."""
-
-  family: base.EnvFamily
-  tasks: Sequence[Mapping[str, Any]]  # Attempts.task is an index into these
-  talk: ChatFormat
-  limits: EpisodeLimits
-  system: str = ''  # message before the first observation; '': none
-  action_prefix: str = ''  # environments see what follows the last one
-  top_k: int = 0
-  top_p: float = 1.0
-  stop: Callable[[Sequence[int]], int] | None = None
-  guidance: Guidance | None = None  # of attempts that are hinted
-  reader: observed.Reader | None = None  # of a memory, by what is observed
-  # (task, observations) -> the summary in a demonstration
-  expert: Callable[[Mapping[str, Any], Sequence[str]], str] | None = None
-
-  @property
-  def columns(self) -> tuple[str, ...]:
-    """The names of the info values of turns."""
-    limits, own = self.limits, self.family.columns
-    own = (*own, *limits.recalled, *[SUMMARY] * bool(limits.compaction))
-    return (*own, *TERMS) if limits.edits else own
-
-  def record(self, ended: Sequence[pack.Episode]) -> Record:
-    """Packs trajectories into the record of these environments."""
-    limits = self.limits
-    return pack.record(
-      ended,
-      k=limits.turns,
-      c=limits.width,
-      m=limits.message,
-      columns=self.columns,
-      branches=limits.row > 0,
-      weightless=limits.compaction.weightless if limits.compaction else '',
-    )
 
 
 def run_episodes(
@@ -106,13 +65,13 @@ def run_episodes(
   """
   indices = range(len(attempts.task)) if indices is None else indices
   drawn = drawn or pack.drawn(attempts, key, stage.limits)
-  loop = _EpisodeLoop(
-    stage, generator, workers, attempts, drawn, indices, ended
-  )
+  loop = EpisodeLoop(stage, generator, workers, attempts, drawn, indices, ended)
   return loop.run(stopping)
 
 
-class _EpisodeLoop:
+class EpisodeLoop:
+  """Episodes under way, a worker for each; `rollout.host_seats` has matches."""
+
   def __init__(
     self, stage, generator, workers, attempts: Attempts, drawn, indices, report
   ):
@@ -157,13 +116,22 @@ class _EpisodeLoop:
   def begin(self) -> None:
     """Starts episodes in all free workers."""
     while self.free and (attempt := next(self.waiting, None)) is not None:
-      episode = OpenEpisode(attempt, self.free.pop(), time.monotonic())
-      self.open[attempt] = episode
-      episode.room = self.stage.limits.room(int(self.attempts.task[attempt]))
-      how = self.stage.talk.words, self.stage.limits.notes
-      episode.note = recall.text_of(self.attempts.notes, attempt, *how)
-      call = episode.worker.reset(self.task(episode), int(self.seeds[attempt]))
-      self.await_reply(episode, call, self.stage.limits.start)
+      self.reset(self.opening(attempt, self.free.pop()))
+
+  def opening(self, attempt: int, worker: EnvWorker) -> OpenEpisode:
+    """Opens an episode, which has heard nothing yet."""
+    episode = OpenEpisode(attempt, worker, time.monotonic())
+    self.open[attempt] = episode
+    episode.room = self.stage.limits.room(int(self.attempts.task[attempt]))
+    how = self.stage.talk.words, self.stage.limits.notes
+    episode.note = recall.text_of(self.attempts.notes, attempt, *how)
+    return episode
+
+  def reset(self, episode: OpenEpisode) -> None:
+    """Has the environment of an episode begin its task."""
+    seed = int(self.seeds[episode.attempt])
+    call = episode.worker.reset(self.task(episode), seed)
+    self.await_reply(episode, call, self.stage.limits.start)
 
   def task(self, episode: OpenEpisode) -> Mapping[str, Any]:
     return self.stage.tasks[self.attempts.task[episode.attempt]]
@@ -175,13 +143,20 @@ class _EpisodeLoop:
     score: float = 0.0,
     fault: str = '',
   ) -> None:
-    ended = pack.Episode(episode.turns, status, score, fault)
+    """Ends an episode; its worker plays another one."""
+    self.put_down(episode, pack.Episode(episode.turns, status, score, fault))
+    self.release(episode.worker)
+
+  def put_down(self, episode: OpenEpisode, ended: pack.Episode) -> None:
+    """Writes down how an episode has ended."""
     self.ended[episode.attempt] = ended
     self.report(episode.attempt, ended)
     self.generator.cancel(episode.attempt)
-    episode.worker.rest()
     del self.open[episode.attempt]
-    self.free.append(episode.worker)
+
+  def release(self, worker: EnvWorker) -> None:
+    worker.rest()
+    self.free.append(worker)
     self.begin()
 
   def fail(self, episode: OpenEpisode, kind: str, text: str) -> None:
@@ -201,7 +176,8 @@ class _EpisodeLoop:
 
   def wait(self) -> None:
     """Blocks until a worker answers or a deadline passes, a second at most."""
-    first = min(s.until for s in self.open.values()) - time.monotonic()
+    called = [s.until for s in self.open.values() if s.call is not None]
+    first = min(called) - time.monotonic()
     try:
       self.on_reply(*self.answers.get(timeout=min(max(0.0, first), 1.0)))
     except queue.Empty:
@@ -224,15 +200,22 @@ class _EpisodeLoop:
       self.fail(episode, error.kind, error.text)
     elif error is not None:
       raise error
-    elif episode.turns:
-      self.on_step(episode, call.result())
     else:
-      self.request_message(episode, call.result(), 'user')
+      self.hear(episode, call.result())
+
+  def hear(self, episode: OpenEpisode, reply: str | base.Step) -> None:
+    """Goes on with what an environment has said."""
+    if isinstance(reply, base.Step):
+      self.on_step(episode, reply)
+    else:
+      self.request_message(episode, reply, 'user')
 
   def check_timeouts(self) -> None:
     """Ends episodes past their deadlines."""
     now = time.monotonic()
     for episode in list(self.open.values()):
+      if episode.attempt not in self.open:  # its match has just ended
+        continue
       if episode.worker.delayed:  # the environment has not got its call yet
         episode.until = now + episode.allowed
       if episode.call is not None and now > episode.until:
@@ -387,7 +370,8 @@ class _EpisodeLoop:
       self.request_message(episode, edit.answer, rule.format.role)
 
   def opened(self, episode: OpenEpisode, text: str) -> Conversation:
-    system = self.stage.system
+    """Begins a conversation, behind system text and notes."""
+    system = self.stage.system_of(episode.attempt)
     begin = [Message('system', system)] if system else []
     text = episode.note + text
     return self.stage.talk.start([*begin, Message('user', text)])

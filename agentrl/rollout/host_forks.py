@@ -15,9 +15,9 @@ import numpy as np
 
 from agentrl.env import base
 from agentrl.rollout import host, pack
+from agentrl.rollout.bundle import HostEnvBundle
 from agentrl.rollout.engine.engine import Completion, Engine
 from agentrl.rollout.forks import COUNTS, Ask, Played, refused
-from agentrl.rollout.host import HostEnvBundle
 from agentrl.rollout.record import Record
 from agentrl.rollout.workers.forked import Timelines
 from agentrl.rollout.workers.pool import EnvBackend, EnvWorker

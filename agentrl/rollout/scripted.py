@@ -11,9 +11,18 @@ class ScriptedGenerator:
   Args:
     script: sequence -> its messages, each a list of tokens
     eot: the one token of an empty turn
+    seats: neighbours who share a script, and say its messages in turn: those of
+      a match. Then `script` is by match.
   """
 
-  def __init__(self, script: Mapping[int, Sequence[Sequence[int]]], eot: int):
+  def __init__(
+    self,
+    script: Mapping[int, Sequence[Sequence[int]]],
+    eot: int,
+    *,
+    seats: int = 1,
+  ):
+    self._seats = seats
     self._script = {
       sequence: iter(messages) for sequence, messages in script.items()
     }
@@ -36,7 +45,7 @@ class ScriptedGenerator:
     sequences, self._pending = self._pending, []
     completions = []
     for sequence in sequences:
-      ids = list(next(self._script[sequence], (self._eot,)))
+      ids = list(next(self._script[sequence // self._seats], (self._eot,)))
       n = len(ids)
       completions.append(
         Completion(sequence, ids, [0.0] * n, [0.0] * n, [0] * n)

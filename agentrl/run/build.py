@@ -13,8 +13,8 @@ from agentrl.configs.stages import StagePlan
 from agentrl.learner import update
 from agentrl.model import peft, pieces
 from agentrl.recall import described
-from agentrl.rollout import host as host_rollout
 from agentrl.rollout import registered
+from agentrl.rollout.limits import EpisodeLimits
 from agentrl.run import algorithm, pretrained
 from agentrl.run.check import fields, model_checks, validate
 from agentrl.run.experiment import Experiment
@@ -107,7 +107,7 @@ def experiment(config: Any, like: Experiment | None = None) -> Experiment:
   model_checks.positions(shape, size.cache)
   model_checks.qk_clip(c, shape)
   first = size.context
-  if isinstance(plan, host_rollout.EpisodeLimits) and plan.row:
+  if isinstance(plan, EpisodeLimits) and plan.row:
     # A program's prompt is as long as it likes.
     first = plan.opening + plan.observation if plan.edits else 1
   model_checks.room(c, first + plan.message)

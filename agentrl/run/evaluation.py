@@ -23,6 +23,7 @@ from agentrl.env.external import keywords
 from agentrl.hooks import NothingPlayedError
 from agentrl.log import trajectories
 from agentrl.rollout import host as host_rollout
+from agentrl.rollout.bundle import HostEnvBundle
 from agentrl.rollout.chat_generator import (
   Conversations,
   WrittenMessage,
@@ -215,11 +216,16 @@ def evaluate_address(
 def _world(s: Experiment, conversations: Conversations):
   """Returns the environments, with their conversations recorded."""
   world = s.world
-  assert isinstance(world, host_rollout.HostEnvBundle)
+  assert isinstance(world, HostEnvBundle)
   if isinstance(world.family, env_base.PlaysPrograms):
     raise ValueError(
       f'env={s.config.env.name} is played by programs, which have an address of'
       ' their own; evaluate env.world, or the run with --workdir alone'
+    )
+  if world.systems:
+    raise ValueError(
+      f'env={s.config.env.name} is a match of {world.seats} seats, which one'
+      ' model at an address cannot play; train with it and see eval/success'
     )
   services = {
     name: Function(x.function)

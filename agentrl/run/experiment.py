@@ -6,10 +6,12 @@ import numpy as np
 
 from agentrl.configs.config import Config
 from agentrl.dataset import host_tasks, jit_tasks
+from agentrl.env.jit import base as jit_env_base
 from agentrl.learner import update
 from agentrl.nn import transformer
 from agentrl.rollout import counterfactual, hinted, jit_sizes, registered
-from agentrl.rollout import host as host_rollout
+from agentrl.rollout.bundle import HostEnvBundle
+from agentrl.rollout.limits import EpisodeLimits
 from agentrl.rollout.record import Capacity
 from agentrl.text import chat_format, tokenizer
 
@@ -19,8 +21,8 @@ class Experiment(NamedTuple):
 
   config: Config
   tokenizer: tokenizer.Tokenizer
-  world: jit_sizes.TokenizedEnv | host_rollout.HostEnvBundle
-  plan: jit_sizes.RolloutSizes | host_rollout.EpisodeLimits
+  world: jit_sizes.TokenizedEnv | HostEnvBundle
+  plan: jit_sizes.RolloutSizes | EpisodeLimits
   capacity: Capacity
   shape: transformer.DecoderConfig
   train: jit_tasks.JitTaskSet | host_tasks.HostTaskSet  # tasks [0, len(train))
@@ -33,6 +35,14 @@ class Experiment(NamedTuple):
   nulled: counterfactual.NullObservation | None  # of the reading 'nulled'
   # [n, D] f32  of what is first seen of each task; D = 0 where nothing looks
   sketches: np.ndarray
+
+  @property
+  def seats(self) -> int:
+    """S: neighbours in a batch that are the seats of one match; 1: none are."""
+    if isinstance(self.world, HostEnvBundle):
+      return self.world.seats
+    env = self.world.env
+    return env.seats if isinstance(env, jit_env_base.SeatedEnv) else 1
 
   @property
   def on_host(self) -> bool:

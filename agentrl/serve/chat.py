@@ -18,7 +18,7 @@ from agentrl.configs.config import Config
 from agentrl.env import base as env_base
 from agentrl.env.base import EnvFamily, HostEnv, HostTask, Step
 from agentrl.learner import algorithm
-from agentrl.rollout.host import HostEnvBundle
+from agentrl.rollout.bundle import HostEnvBundle
 from agentrl.run import build, describe, evaluation, weights
 from agentrl.run import workdir as workdir_lib
 from agentrl.run.check import fields

@@ -3,7 +3,8 @@
 from agentrl.env.files.program import Program
 from agentrl.gateway import episodes
 from agentrl.gateway.request import ModelRequest
-from agentrl.rollout.host import EpisodeLimits, HostEnvBundle
+from agentrl.rollout.bundle import HostEnvBundle
+from agentrl.rollout.limits import EpisodeLimits
 from agentrl.text import chat_format
 from agentrl.text.chat_messages import ChatMessage
 from agentrl.types import Span

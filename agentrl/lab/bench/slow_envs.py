@@ -17,7 +17,7 @@ from agentrl.env.base import Step
 from agentrl.lab.bench import sampling, timing
 from agentrl.lab.bench.sizes import SlowEnvBenchSize
 from agentrl.nn import transformer
-from agentrl.rollout import host
+from agentrl.rollout import bundle, host, limits
 from agentrl.rollout.engine.engine import Engine, Sizes
 from agentrl.rollout.workers.pool import env_workers
 from agentrl.task.base import make_attempts
@@ -95,7 +95,7 @@ class Bench:
   def __init__(self, seconds: np.ndarray, size: SlowEnvBenchSize):
     self._size = size
     words, (_, turns) = tokenizer.Embedded(), seconds.shape
-    self._limits = host.EpisodeLimits(
+    self._limits = limits.EpisodeLimits(
       turns=turns, message=16, observation=8, opening=0, context=24 * turns
     )
     self._talk = chat_format.bare(words)
@@ -120,7 +120,7 @@ class Bench:
 
   def _play(self, seconds, sessions: int, generator) -> None:
     tasks = [{'waits': row.tolist()} for row in seconds]
-    stage = host.HostEnvBundle(Slow(), tasks, self._talk, self._limits)
+    stage = bundle.HostEnvBundle(Slow(), tasks, self._talk, self._limits)
     index = np.arange(len(tasks))
     attempts = make_attempts(index, 1, self._limits.turns, 1.0)
     with env_workers(Slow(), min(sessions, len(tasks))) as them:

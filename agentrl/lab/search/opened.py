@@ -149,7 +149,7 @@ def _inside(
 
 def _outside(
   s: Experiment,
-  world: host.HostEnvBundle,
+  world: HostEnvBundle,
   params,
   key: jax.Array,
   temperature: float,

@@ -11,6 +11,7 @@ from agentrl.configs.config import Config, to_dict
 from agentrl.configs.env_sections import FrozenLakeConfig, SokobanConfig
 from agentrl.env import base as base_env
 from agentrl.env.jit import base as jit_base
+from agentrl.env.seats import SeatedFamily
 from agentrl.rollout.registered import TERMS
 from agentrl.runtime import objects
 
@@ -118,16 +119,56 @@ def seats(c: Config, env: jit_base.JitEnv) -> None:
       f'rollout.max_turns must be >= {env.turns}, the most turns of a seat in'
       f' env.name={c.env.name!r}, got {r.max_turns}'
     )
-  if not isinstance(env, jit_base.SeatedEnv):
+  if isinstance(env, jit_base.SeatedEnv):
+    _whole_matches(c, env.seats, 'env.opponent, who plays the others')
+
+
+def host_seats(c: Config, family: base_env.EnvFamily) -> None:
+  """Checks what a host game of several seats needs of a config."""
+  own = base_env.of(to_dict(c.env))
+  if not isinstance(own, SeatedFamily):
     return
+  names = own.seats
+  if len(names) < 2 or len({*names}) < len(names) or '' in names:
+    raise ValueError(
+      f'seats of env.name={c.env.name!r} must be two or more different names,'
+      f' got {names}'
+    )
+  for path, value, allowed in (
+    ('service.judge', not isinstance(family, SeatedFamily), False),
+    ('reading', tuple(c.reading), ()),
+    ('rollout.null_observation', c.rollout.null_observation, ''),
+  ):
+    if value != allowed:
+      raise ValueError(
+        f'{path} must be left out for env.name={c.env.name!r}, whose seats are'
+        f' conversations of their own, got {value!r}'
+      )
+  _whole_matches(c, len(names), 'an env.name of one seat')
+  if c.host.num_envs % len(names):
+    raise ValueError(
+      f'host.num_envs must be a multiple of {len(names)}, the seats of'
+      f' env.name={c.env.name!r}, got {c.host.num_envs}'
+    )
+
+
+def _whole_matches(c: Config, seats: int, otherwise: str) -> None:
+  """Checks that batches are whole matches, played from their beginning."""
+  r = c.rollout
   for path, value in (
     ('rollout.group_size', r.group_size),
     ('rollout.slots', r.slots),
     ('sft.batch', c.sft.batch),
   ):
-    if value % env.seats:
+    if value % seats:
       raise ValueError(
-        f'{path} must be a multiple of {env.seats}, the seats of'
-        f' env.name={c.env.name!r}, got {value}; or set env.opponent, who'
-        ' plays the others'
+        f'{path} must be a multiple of {seats}, the seats of'
+        f' env.name={c.env.name!r}, got {value}; or set {otherwise}'
+      )
+  for path, name in (('prefix', c.prefix), ('collect', c.collect)):
+    if 'given_turns' in registry.get(path, name, f'c.{path}').gives:
+      raise ValueError(
+        f'{path} must be one that gives no turns for'
+        f' env.name={c.env.name!r}, whose matches are played from their'
+        f' beginning, got {name!r}'
       )

@@ -273,6 +273,7 @@ def init_memory(s: Experiment, state):
         s.plan.message,
         s.world.columns,
       )
+      record = s.world.seated(record)
       return arrays(s, record, attempts, version)
 
     spec = s.algorithm.spec

@@ -19,7 +19,8 @@ def scripts(s: Experiment) -> list[Script]:
     ValueError: one is longer than a message or a trajectory may be.
   """
   if isinstance(s.train, host_tasks.HostTaskSet):
-    return host_env.messages(s.config, s.tokenizer, s.train.demonstration)
+    demos = s.train.demonstration
+    return host_env.messages(s.config, s.tokenizer, demos, seats=s.seats)
   tokens, length = messages(s)
   return [
     [ids[:n].tolist() for ids, n in zip(*pair, strict=True) if n]

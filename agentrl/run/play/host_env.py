@@ -12,13 +12,16 @@ from agentrl.configs import envs
 from agentrl.configs.config import Config, to_dict
 from agentrl.dataset import host_tasks
 from agentrl.env import base
+from agentrl.env.seats import SeatedFamily
 from agentrl.recall import base as recall_base
 from agentrl.recall import observed
+from agentrl.rollout.bundle import HostEnvBundle
 from agentrl.rollout.compaction import Compaction
 from agentrl.rollout.edits import ContextEdits
 from agentrl.rollout.engine import engine
 from agentrl.rollout.hinted import Hint
-from agentrl.rollout.host import CUT, EpisodeLimits, HostEnvBundle
+from agentrl.rollout.host import CUT
+from agentrl.rollout.limits import EpisodeLimits
 from agentrl.rollout.record import Capacity
 from agentrl.rollout.workers import executors
 from agentrl.rollout.workers.pool import EnvWorkerPool, env_workers
@@ -38,6 +41,7 @@ class HostEnvSpec(NamedTuple):
   plan: EpisodeLimits
   system: str  # message
   actions: tuple[str, ...] = ()  # what is written is an action as it stands
+  systems: tuple[str, ...] = ()  # of several seats, each one's; (): one plays
 
   @property
   def source(self) -> base.EnvFamily:
@@ -61,6 +65,7 @@ def sized(
   env_checks.family(c)
   family = envs.family(c)
   env_checks.programs(c, family)
+  env_checks.host_seats(c, family)
   executors.check_package(c.host.worker)
   remote_engine.validate(c)
   service_checks.services(c, base.needs(family), c.host.worker or family.worker)
@@ -70,10 +75,15 @@ def sized(
   # Some templates take only one system message.
   texts = c.rollout.system, family.system, edits_taught(c)
   system = '\n'.join(filter(None, texts))
+  systems: tuple[str, ...] = ()
+  if isinstance(family, SeatedFamily):
+    own = [family.seat_system(seat) for seat in family.seats]
+    systems = tuple('\n'.join(filter(None, (system, text))) for text in own)
+    system = max(systems, key=lambda x: len(talk.words.encode(x)))
   plan = limits(c, system, talk)
   if isinstance(family, base.PlaysPrograms):
     plan = dataclasses.replace(plan, row=family.branches * plan.context)
-  return HostEnvSpec(family, talk, plan, system)
+  return HostEnvSpec(family, talk, plan, system, systems=systems)
 
 
 def parts(c: Config, spec: HostEnvSpec, sets=None):
@@ -96,6 +106,7 @@ def parts(c: Config, spec: HostEnvSpec, sets=None):
     top_k=c.rollout.top_k,
     top_p=c.rollout.top_p,
     stop=stop,
+    systems=spec.systems,
   )
   return stage, train, test
 
@@ -279,10 +290,12 @@ def models(c: Config) -> dict[tuple[str, str], int]:
 
 
 def messages(
-  c: Config, words: Tokenizer, demos: list[list[str]]
+  c: Config, words: Tokenizer, demos: list[list[str]], *, seats: int = 1
 ) -> list[list[list[int]]]:
   """Encodes demonstrations, each message with its end of turn.
 
+  Args:
+    seats: who share the messages of a demonstration, as in a match
   Raises:
     ValueError: for one longer than a message or a trajectory may be.
   """
@@ -296,7 +309,7 @@ def messages(
       f' and rollout.max_message_tokens={c.rollout.max_message_tokens} allows'
       f' fewer; set it to {longest}'
     )
-  turns = max(map(len, tokens), default=0)
+  turns = -(-max(map(len, tokens), default=0) // seats)
   if turns > c.rollout.max_turns:
     raise ValueError(
       f'a demonstration has {turns} turns and rollout.max_turns='

@@ -18,10 +18,18 @@ from agentrl.hooks import NothingPlayedError
 from agentrl.judge import verdicts
 from agentrl.judge.panel import Judgement
 from agentrl.recall import base as recall
-from agentrl.rollout import host as host_rollout
-from agentrl.rollout import message_spans, pack, purify, registered, units
+from agentrl.rollout import (
+  host_seats,
+  message_spans,
+  pack,
+  purify,
+  registered,
+  units,
+)
 from agentrl.rollout import record as record_lib
+from agentrl.rollout.bundle import HostEnvBundle
 from agentrl.rollout.engine.engine import Engine
+from agentrl.rollout.engine.generator import Generator
 from agentrl.rollout.record import Record
 from agentrl.rollout.remote.generator import RemoteGenerator
 from agentrl.rollout.scripted import ScriptedGenerator
@@ -86,14 +94,14 @@ class HostSampler:
     self._score = placement.sharded(
       functools.partial(collect_lib.score, s.algorithm.spec)
     )
-    self._shown: dict[int, pack.Episode] = {}
+    self._shown: dict[int, list[pack.Episode]] = {}  # by task
     self._watch = played.Watch()
     # Of what was played and not counted in a batch yet; of evaluations.
     self._counts: collections.Counter[str] = collections.Counter()
     self._eval_counts: collections.Counter[str] = collections.Counter()
 
   def _opened(self, count: int) -> tuple[Callable, Callable[[], None]]:
-    """Opens workers that play `count` trajectories at a time.
+    """Opens workers that play `count` trajectories at a time, or their matches.
 
     Returns: (generator, attempts, key, ...) -> episodes, and what closes them
     """
@@ -104,14 +112,14 @@ class HostSampler:
       runner = ProgramRunner(s.world, self._engine, count, 'policy')
       return runner.run, runner.close
     family = self._services.serve(s.world.family)
-    workers = host_env.workers(s.config, family, count)
+    workers = host_env.workers(s.config, family, max(count // s.seats, 1))
 
     def run(generator, attempts, key, *, tasks=None, **fields):
       scripted = isinstance(generator, ScriptedGenerator)
       world = self._demo_world if scripted else self._world
       if tasks is not None:
         world = world._replace(tasks=tasks)
-      ended, counts = host_rollout.run_episodes(
+      ended, counts = host_seats.run_episodes(
         world, generator, workers, attempts, key, **fields
       )
       more = {f'workers/{k}': n for k, n in workers.taken().items()}
@@ -165,7 +173,7 @@ class HostSampler:
 
   def play_with(
     self,
-    wrap: Callable[[host_rollout.Generator], host_rollout.Generator],
+    wrap: Callable[[Generator], Generator],
     policy,
     attempts: Attempts,
     key,
@@ -177,7 +185,7 @@ class HostSampler:
 
   def play_in(
     self,
-    world: host_rollout.HostEnvBundle,
+    world: HostEnvBundle,
     policy,
     attempts: Attempts,
     key,
@@ -186,7 +194,7 @@ class HostSampler:
     self._update_weights(policy, 0)
     with env_workers(world.family, 1) as pool:
       workers = [pool[0]]
-      ended, _ = host_rollout.run_episodes(
+      ended, _ = host_seats.run_episodes(
         world, self._engine, workers, attempts, key
       )
     return self._record(ended)
@@ -270,7 +278,14 @@ class HostSampler:
   def demos(
     self, index: np.ndarray, scripts: Sequence[Script] | None = None
   ) -> tuple[np.ndarray, Sequence[Script] | None]:
-    return index, scripts
+    seats = self._s.seats
+    if scripts is not None and seats > 1:
+      raise ValueError(
+        f'env.name={self._s.config.env.name!r} is a match of {seats} seats,'
+        ' whose demonstrations have no errors; leave the source out of sft.mix'
+        ' and prefix_source'
+      )
+    return np.repeat(index[::seats], seats), scripts  # a match has one task
 
   def replay(self, demos, key) -> Batch:
     """Plays messages at training tasks; a demonstration only once in a run."""
@@ -281,27 +296,40 @@ class HostSampler:
     return self._demonstrated(index, self._scripted(attempts, scripts, key))
 
   def _demonstrations(self, index: np.ndarray, key) -> list[pack.Episode]:
-    """Returns the episodes of demonstrations; plays those that are new."""
-    shown = dict(self._shown)
+    """Returns the episodes of demonstrations; plays those that are new.
+
+    Matches are told by the task of their first seat.
+    """
+    shown, seats = dict(self._shown), self._s.seats
+    index = index[::seats]
     new = [int(i) for i in dict.fromkeys(index) if int(i) not in shown]
     if new:
       texts = [self._s.train.demonstration[i] for i in new]
-      demos = host_env.messages(self._s.config, self._s.tokenizer, texts)
-      attempts = collect_lib.attempts_at(np.array(new), [len(m) for m in demos])
+      words = self._s.tokenizer
+      demos = host_env.messages(self._s.config, words, texts, seats=seats)
+      turns = [len(m) for m in demos]
+      attempts = collect_lib.attempts_at(
+        np.repeat(new, seats), np.repeat(turns, seats)
+      )
       earlier = len(set(map(int, index))) - len(new)
       ended = self._scripted(attempts, demos, key, earlier)
-      shown |= dict(zip(new, ended, strict=True))
-      whole = {i: e for i, e in shown.items() if e.status != Status.ENV_ERROR}
+      each = [ended[i : i + seats] for i in range(0, len(ended), seats)]
+      shown |= dict(zip(new, each, strict=True))
+      broken = Status.ENV_ERROR
+      whole = {i: e for i, e in shown.items() if e[0].status != broken}
       self._shown = whole  # others are tried again
-      if wrong := sum(e.status != Status.SOLVED for e in ended):
+      # In a match not every seat can win; it is played to its end.
+      good = [Status.SOLVED] + [Status.FAILED] * (seats > 1)
+      if wrong := sum(e.status not in good for e in ended):
         text = '%d of %d demonstrations did not solve their task.'
         logging.warning(text, wrong, len(ended))
-    return [shown[int(i)] for i in index]
+    return [episode for i in index for episode in shown[int(i)]]
 
   def _scripted(
     self, attempts: Attempts, scripts: Sequence[Script], key, earlier: int = 0
   ) -> list[pack.Episode]:
-    script = ScriptedGenerator(dict(enumerate(scripts)), self._s.tokenizer.eot)
+    eot, seats = self._s.tokenizer.eot, self._s.seats
+    script = ScriptedGenerator(dict(enumerate(scripts)), eot, seats=seats)
     ended, _ = self._sessions(script, attempts, key, self._stopping)
     self._watch.end_iteration(earlier=earlier)
     return ended
@@ -350,7 +378,7 @@ class HostSampler:
       counts: what was counted is added there; None: to those of training
     """
     attempts, bits = jax.device_get((attempts, jax.random.key_data(key)))
-    indices = distributed.share(len(attempts.task))
+    indices = host_seats.share(len(attempts.task), self._s.seats)
     self._judges.begin(attempts.group, indices)
     others = {} if tasks is None else {'tasks': tasks}
 

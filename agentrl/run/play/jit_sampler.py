@@ -60,7 +60,7 @@ class JitSampler:
           f'env.name={self._s.config.env.name!r} moves by itself in'
           ' demonstrations; leave the source out of sft.mix and prefix_source'
         )
-      seats = env.seats if isinstance(env, env_base.SeatedEnv) else 1
+      seats = self._s.seats
       index = np.repeat(index[::seats], seats)  # a match has one task
       attempts = collect_lib.attempts_at(index, self._s.plan.turns)
       return attempts, *demonstrations.moves(self._s)

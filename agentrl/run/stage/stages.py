@@ -13,13 +13,11 @@ from agentrl import evaluate, loop, registry
 from agentrl.configs import stages as stage_list
 from agentrl.configs.stages import StagePlan
 from agentrl.dataset.host_tasks import HostTaskSet
-from agentrl.env.jit import base as jit_env_base
 from agentrl.learner import algorithm as algorithm_lib
 from agentrl.learner import policies
 from agentrl.learner import update as update_lib
 from agentrl.log.sample import TrajectoryLogger
 from agentrl.rollout import stale
-from agentrl.rollout.jit_sizes import TokenizedEnv
 from agentrl.rollout.keys import Stream, step_key, stream_key
 from agentrl.run import describe, trajectory_log
 from agentrl.run.experiment import Experiment
@@ -262,7 +260,8 @@ def check_demos(
     mixed = [c.mix[name] for name in c.sft.mix]
     own |= any(x.kind == 'demonstrations' and not x.of for x in mixed)
     if own and isinstance(s.train, HostTaskSet):
-      host_env.messages(c, s.tokenizer, s.train.demonstration)
+      demos = s.train.demonstration
+      host_env.messages(c, s.tokenizer, demos, seats=s.seats)
 
 
 def eval_hook(
@@ -282,9 +281,7 @@ def eval_hook(
   """
   c = s.config
   tasks = len(s.train) + np.arange(len(s.test))
-  env = s.world.env if isinstance(s.world, TokenizedEnv) else None
-  if isinstance(env, jit_env_base.SeatedEnv):
-    tasks = np.repeat(tasks, env.seats)  # side by side, as matches are
+  tasks = np.repeat(tasks, s.seats)  # side by side, as matches are
   keep = trajectory_log.of_record(s)
   exploit = strategies.reader(s)
 

@@ -73,3 +73,41 @@ def test_roles_need_seats():
     wrong = spiral.get_config('env=leduc_poker')
     wrong.env.opponent = 'optimal'
     jit_env.environment(fields.read(wrong))
+
+
+TABLE = 'tests.rollout.tables:Kuhn'
+
+
+@pytest.mark.parametrize(
+  ('path', 'value'),
+  [('rollout.group_size', 1), ('rollout.slots', 5), ('sft.batch', 7),
+   ('host.num_envs', 3), ('prefix', 'random_prefix'), ('collect', 'branch'),
+   ('rollout.null_observation', 'nothing')],
+)  # fmt: skip
+def test_host_matches_are_whole_and_played_from_their_beginning(path, value):
+  c = fields.read(grpo.get_config(f'env={TABLE}'))
+  env_checks.host_seats(c, envs.family(c))
+  wrong = grpo.get_config(f'env={TABLE}')
+  section, _, name = path.rpartition('.')
+  (wrong[section] if section else wrong)[name] = value
+  wrong = fields.read(wrong)
+  with errors.raises(ValueError, f'{path} {value}'):
+    env_checks.host_seats(wrong, envs.family(wrong))
+
+
+def test_hosts_seats_have_names_and_no_judge_of_last_messages():
+  c = fields.read(grpo.get_config(f'env={TABLE},judge'))
+  with errors.raises(ValueError, 'service.judge'):
+    env_checks.host_seats(c, envs.family(c))
+  one = fields.read(grpo.get_config('env=countdown'))
+  env_checks.host_seats(one, envs.family(one))  # one seat: nothing to check
+
+
+@pytest.mark.parametrize(('path', 'value'), [
+  ('prefix', 'random_prefix'), ('collect', 'partial')])  # fmt: skip
+def test_jit_matches_too(path, value):
+  wrong = spiral.get_config()
+  wrong[path] = value
+  wrong = fields.read(wrong)
+  with errors.raises(ValueError, f'{path} {value}'):
+    env_checks.seats(wrong, jit_env.environment(wrong)[1])

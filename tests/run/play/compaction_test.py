@@ -9,8 +9,8 @@ import pytest
 from agentrl.configs import arpo, compaction_rl
 from agentrl.env.worlds.errands import Errands
 from agentrl.learner import algorithm, update
+from agentrl.rollout.bundle import HostEnvBundle
 from agentrl.rollout.engine.engine import Completion
-from agentrl.rollout.host import HostEnvBundle
 from agentrl.run import build
 from agentrl.run.check import validate
 from agentrl.run.play import host_env, sampler
