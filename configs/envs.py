@@ -42,6 +42,11 @@ OWN: dict[str, dict[str, Any]] = {
     'host': dict(max_observation_tokens=136),
     'env': dict(train=2000),
   },
+  'commons': {
+    'rollout': dict(max_message_tokens=2, max_turns=4),
+    'host': dict(max_observation_tokens=64),
+    'env': dict(train=3000),
+  },
   # Numbered matches: every deal comes equally often, in each seat.
   'connect_four': {'rollout': dict(max_turns=21)},
   'consultation': {
@@ -132,6 +137,11 @@ OWN: dict[str, dict[str, Any]] = {
     'rollout': dict(max_message_tokens=96, max_turns=6),
     'host': dict(max_observation_tokens=512, num_envs=8),
     'env': dict(train=1_000_000, test=1000),  # or as many as the files have
+  },
+  'negotiation': {
+    'rollout': dict(max_message_tokens=16, max_turns=3),
+    'host': dict(max_observation_tokens=48),
+    'env': dict(train=4000),
   },
   'openenv': {
     'rollout': dict(max_message_tokens=32, max_turns=6),

@@ -55,6 +55,7 @@ JIT = 'jit'  # of families whose environments are compiled (env/jit/base.py)
 FAMILIES: dict[str, str] = {
   'alfworld': 'agentrl.env.external.alfworld:AlfWorld',
   'case_corpus': 'agentrl.env.worlds.case_corpus:CaseCorpus',
+  'commons': 'agentrl.env.worlds.commons:Commons',
   'consultation': 'agentrl.env.worlds.consultation:Consultation',
   'countdown': 'agentrl.env.worlds.countdown:Countdown',
   'door_codes': 'agentrl.env.worlds.door_codes:DoorCodes',
@@ -74,6 +75,7 @@ FAMILIES: dict[str, str] = {
   'math_python': 'agentrl.env.worlds.math_python:MathPython',
   'mcp': 'agentrl.env.external.mcp:Mcp',
   'minigrid': 'agentrl.env.external.minigrid:MiniGrid',
+  'negotiation': 'agentrl.env.worlds.negotiation:Negotiation',
   'openenv': 'agentrl.env.external.openenv:OpenEnv',
   'pettingzoo': 'agentrl.env.external.pettingzoo:PettingZoo',
   'proposed_countdown': (

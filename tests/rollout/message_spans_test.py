@@ -39,9 +39,10 @@ HISTORIES = {'full': ('full', 1), 'turn': ('turn', 1), 'window': ('turn', 3)}
 TURNS = 4
 GROUP = 3
 MARKED = (Span.THOUGHT, Span.CALL, Span.ARGUMENT, Span.ANSWER)
-# Those of other packages take too long to start; files and programs have tests
-# of their own.
+# Those of other packages take too long to start; files, programs and games of
+# several seats have tests of their own.
 ELSEWHERE = (
+  'commons', 'negotiation',
   'alfworld', 'gymnasium_text', 'jsonl', 'minigrid', 'program',
   'mcp', 'openenv', 'pettingzoo', 'reasoning_gym',
   'scienceworld', 'textarena', 'textworld_coin', 'textworld_express',

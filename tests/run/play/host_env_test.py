@@ -11,6 +11,7 @@ from agentrl.lab.capacity import hardware, report
 from agentrl.run import build, pretrained
 from agentrl.run.play import host_env
 from agentrl.text import tokenizer
+from agentrl.text.chat_template import Message
 from tests import checkpoints, errors
 from tests.run.small_configs import countdown as config
 
@@ -116,3 +117,26 @@ def test_system_messages_of_the_config_and_of_the_environment(tmp_path):
   one = host_env.sized(c, words, chat)
   longer = both.plan.opening - one.plan.opening
   assert longer >= len(words.encode('Reason first.'))
+
+
+@pytest.mark.parametrize('name', ['commons', 'negotiation'])
+def test_seats_have_system_texts_and_room_for_demonstrations(tmp_path, name):
+  c = grpo.get_config(f'tiny,env={name}')
+  c.data = str(tmp_path)
+  c.env.update(dict(train=6, test=4, teach=True))
+  s = build.experiment(c)
+  family = s.world.family
+  assert s.seats == len(family.seats) == len({*s.world.systems})
+  for seat, text in zip(family.seats, s.world.systems, strict=True):
+    assert text.startswith(family.system)
+    assert text.endswith(family.seat_system(seat))
+    shown = s.talk.start([Message('system', text)])
+    assert len(shown.ids) <= s.plan.opening
+  demos = s.train.demonstration
+  assert host_env.messages(s.config, s.tokenizer, demos, seats=s.seats)
+  # What is read first is shown in full.
+  for task in s.world.tasks:
+    told = json.loads(family.env().reset(task, 0))['text']
+    heard = len(s.tokenizer.encode(told)) + 1
+    assert heard <= s.plan.observation
+    assert told.startswith(family.describe(task))
