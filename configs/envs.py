@@ -14,9 +14,8 @@ from ml_collections import ConfigDict
 from agentrl import domain, registry
 from agentrl.configs import config, env_sections
 from agentrl.domain import Field
-from agentrl.env import base, judge, proposals
+from agentrl.env import base, judge, proposals, seats
 from agentrl.env.jit import base as jit_base
-from agentrl.env.seats import SeatedFamily
 from agentrl.rollout import edits
 from agentrl.rollout.compaction import SUMMARY
 
@@ -353,7 +352,7 @@ def columns(c: ConfigDict) -> tuple[str, ...]:
   if c.env.name in JITTED:
     return ()
   family: Any = of(c)
-  seated = isinstance(family, SeatedFamily)
+  seated = bool(seats.names(family))
   if in_jit(c.env.name):
     seated = isinstance(family.env(), jit_base.SeatedEnv | jit_base.OneSeat)
   return ('agent', 'seat', 'match') if seated else ()

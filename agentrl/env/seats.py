@@ -11,9 +11,9 @@ have answered.
   step('yes')        Ruling('', reward={...})        the match is over
 
 A family of such games implements `SeatedFamily`, and its `env` returns
-`RefereedEnv(referee, seats)`, through which rulings reach the rollout from any
-worker. Imports only the standard library: children of other interpreters read
-it.
+`RefereedEnv(referee, seat_names)`, through which rulings reach the rollout from
+any worker. Imports only the standard library: children of other interpreters
+read it.
 """
 
 import json
@@ -65,11 +65,19 @@ class SeatedFamily(EnvFamily, Protocol):
   """
 
   @property
-  def seats(self) -> tuple[str, ...]:
-    """The names of the seats, at least two; the index is the seat's number."""
+  def seat_names(self) -> tuple[str, ...]:
+    """Two names or more, the index is the seat's number; (): one seat plays.
+
+    A family whose settings say that there is one seat is as any other.
+    """
 
   def seat_system(self, seat: str) -> str:
     """Returns the seat's own system text, behind the family's; '': none."""
+
+
+def names(family: EnvFamily) -> tuple[str, ...]:
+  """Returns the names of the seats that messages play; (): there is one."""
+  return family.seat_names if isinstance(family, SeatedFamily) else ()
 
 
 class RefereedEnv:

@@ -323,7 +323,7 @@ def test_attempts_that_are_not_made_and_shares_of_matches():
 
 def test_each_seat_has_a_system_text_of_its_own():
   made = tables.Kuhn(system='Kuhn.', own='You are')
-  systems = tuple(made.seat_system(x) for x in made.seats)
+  systems = tuple(made.seat_system(x) for x in made.seat_names)
   texts = []
   talk = chat_format.bare(WORDS)
   start = talk.start

@@ -79,7 +79,7 @@ class Kuhn:
   own: str = ''
 
   columns = ('illegal',)
-  seats = SEATS
+  seat_names = SEATS
 
   def seat_system(self, seat):
     return self.own and f'{self.own} {seat}'
@@ -93,4 +93,4 @@ class Kuhn:
       yield HostTask({'deal': n % 6}, ('p', 'b', 'b'), f'{n:016x}')
 
   def env(self):
-    return seats.RefereedEnv(Referee(), self.seats)
+    return seats.RefereedEnv(Referee(), SEATS)

@@ -11,9 +11,10 @@ from typing import Any, ClassVar
 from agentrl.env.base import Step
 from agentrl.env.external import keywords
 from agentrl.env.external.gymnasium_env import seed_globals
+from agentrl.env.seats import RefereedEnv, Ruling
 from agentrl.service.base import load_function
 
-SEATS = ('one', 'all')
+SEATS = ('one', 'all', 'each')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +32,13 @@ class AecMaker:
 
   columns: ClassVar[tuple[str, ...]] = ('seat', 'truncated')
 
-  def env(self) -> 'AecEnv':
+  @property
+  def seat_names(self) -> tuple[str, ...]:
+    """Names of the seats that are conversations of their own; (): one is."""
+    seats = range(self.players if self.seats == 'each' else 0)
+    return tuple(f'seat {i}' for i in seats)
+
+  def env(self) -> 'AecEnv | RefereedEnv':
     made = keywords.make(self.make, self.id, self.settings)
     if lacking := keywords.lacking(
       made, 'reset', 'step', 'last', 'possible_agents'
@@ -41,7 +48,7 @@ class AecMaker:
         f' got a {type(made).__name__} without {", ".join(lacking)}'
       )
     agents = list(made.possible_agents)
-    if self.seats == 'one' and len(agents) != self.players:
+    if self.seats != 'all' and len(agents) != self.players:
       raise ValueError(
         f'env.players must be {len(agents)}, the agents of the environment,'
         f' got {self.players}'
@@ -53,6 +60,10 @@ class AecMaker:
         (self.read, '(message, space)', parse),
       )
     )
+    if self.seats == 'each':
+      names = self.seat_names
+      referee = AecReferee(made, agents, names, show, read, self.solved)
+      return RefereedEnv(referee, names)
     return AecEnv(made, agents, self.seats == 'one', show, read, self.solved)
 
 
@@ -103,9 +114,7 @@ class AecEnv:
     agent = self._env.agent_selection
     info = {'seat': float(self._agents.index(agent)), 'truncated': 0.0}
     try:
-      action = self._read(message, self._env.action_space(agent))
-      if self._allowed is not None and action not in self._allowed:
-        raise ValueError('it is not allowed here')
+      action = read_action(self._env, self._read, message, self._allowed)
     except ValueError as error:
       why = f'Invalid action: {error}.'
       return Step(f'{why}\n{self._text()}', invalid=True, info=info)
@@ -157,6 +166,95 @@ class AecEnv:
     agent = self._env.agent_selection
     text = self._show(self._observation, agent)
     return text if self._alone else f'{agent}:\n{text}'
+
+
+class AecReferee:
+  """Asks each agent in its turn, and tells it what it sees; see `Referee`."""
+
+  def __init__(
+    self,
+    env: Any,
+    agents: Sequence[Any],
+    names: Sequence[str],
+    show: Callable[[Any, Any], str],
+    read: Callable[[str, Any], Any],
+    solved: float,
+  ):
+    """Keeps the environment; see `AecEnv`.
+
+    Args:
+      names: of the agents' seats, in their order
+    """
+    self._env, self._seat = env, dict(zip(agents, names, strict=True))
+    self._show, self._read, self._solved = show, read, solved
+
+  def reset(self, task: Mapping[str, Any], seed: int) -> Ruling:
+    """Begins the task's match; nothing else is random."""
+    del seed
+    seed_globals(task['seed'])
+    self._env.reset(seed=task['seed'])
+    self._return = dict.fromkeys(self._seat.values(), 0.0)
+    ruling = self._advance()
+    if not ruling.seat:
+      raise RuntimeError('the match ended before its first turn')
+    return ruling
+
+  def step(self, message: str) -> Ruling:
+    """Plays the action of the agent that was asked."""
+    mover = self._seat[self._env.agent_selection]
+    at = float(list(self._return).index(mover))
+    info = {mover: {'seat': at}}
+    try:
+      action = read_action(self._env, self._read, message, self._allowed)
+    except ValueError as error:
+      text = f'Invalid action: {error}.\n{self._text}'
+      return Ruling(mover, text, invalid=True, info=info)
+    self._env.step(action)
+    ruling = self._advance()
+    both = {
+      seat: {**info.get(seat, {}), **ruling.info.get(seat, {})}
+      for seat in self._return
+    }
+    return ruling._replace(info=both)
+
+  def close(self) -> None:
+    keywords.close(self._env)
+
+  def _advance(self) -> Ruling:
+    """Goes on to the next turn; pays whose turn comes, the last one too."""
+    earned, cut = dict.fromkeys(self._return, 0.0), set[str]()
+    while self._env.agents:
+      agent = self._env.agent_selection
+      seat = self._seat[agent]
+      observation, reward, terminated, truncated, info = self._env.last()
+      earned[seat] += float(reward)
+      self._return[seat] += float(reward)
+      if not (terminated or truncated):
+        self._allowed = mask_of(observation, info)
+        self._text = self._show(observation, agent)
+        return Ruling(seat, self._text, reward=earned)
+      cut |= {seat} if truncated else set()
+      self._env.step(None)
+    score = {s: float(x >= self._solved) for s, x in self._return.items()}
+    truncated = {seat: {'truncated': 1.0} for seat in cut}
+    return Ruling('', reward=earned, score=score, info=truncated)
+
+
+def read_action(
+  env: Any,
+  read: Callable[[str, Any], Any],
+  message: str,
+  allowed: Sequence[int] | None,
+) -> Any:
+  """Reads the action of the agent to move.
+
+  Raises:
+    ValueError: the message names none, or one that is not allowed.
+  """
+  action = read(message, env.action_space(env.agent_selection))
+  if allowed is not None and action not in allowed:
+    raise ValueError('it is not allowed here')
+  return action
 
 
 def mask_of(observation: Any, info: Mapping[str, Any]) -> list[int] | None:

@@ -4,6 +4,7 @@ Agents act by turns. With seats='one' the policy has one of them, which the task
 names, and the others act at random among what is allowed. With seats='all' it
 acts for each in turn, in one conversation, and their rewards are added up: for
 agents that work together, since what is won and lost in a game adds up to 0.
+With seats='each' it acts for each in a conversation of its own (env/seats.py).
 
 Observations that are arrays need a function that describes them; see `show`.
 """
@@ -16,6 +17,7 @@ from agentrl import domain
 from agentrl.env import base, task_sampling
 from agentrl.env.external import interpreter, keywords
 from agentrl.env.external.aec_env import SEATS, AecEnv, AecMaker
+from agentrl.env.seats import RefereedEnv
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,5 +63,14 @@ class PettingZoo:
     seats = self.players if self.seats == 'one' else 0
     return task_sampling.seeds(split, count, seed, seats=seats)
 
-  def env(self) -> AecEnv:
+  @property
+  def seat_names(self) -> tuple[str, ...]:
+    return self.maker.seat_names
+
+  def seat_system(self, seat: str) -> str:
+    """Returns '': observations say all."""
+    del seat
+    return ''
+
+  def env(self) -> AecEnv | RefereedEnv:
     return self.maker.env()

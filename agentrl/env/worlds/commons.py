@@ -60,7 +60,7 @@ class Commons:
     domain.check_fields(self)
 
   @property
-  def seats(self) -> tuple[str, ...]:
+  def seat_names(self) -> tuple[str, ...]:
     return NAMES[: self.players]
 
   @property
@@ -84,7 +84,9 @@ class Commons:
     return shown(task, 0, task['pool'])
 
   def env(self) -> RefereedEnv:
-    return RefereedEnv(CommonsReferee(self.seats, self.most), self.seats)
+    return RefereedEnv(
+      CommonsReferee(self.seat_names, self.most), self.seat_names
+    )
 
   def _draw(self, rng: np.random.Generator) -> dict[str, Any]:
     full = self.players * self.most

@@ -24,6 +24,7 @@ the subgame-perfect equilibrium, and what a greedy pair does (`Truth.greedy`).
 """
 
 import dataclasses
+import functools
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -68,7 +69,7 @@ class Negotiation:
   teach: bool = False  # the system text states the rules
 
   columns: ClassVar[tuple[str, ...]] = ('agreed', 'welfare')
-  seats: ClassVar[tuple[str, ...]] = SEATS
+  seat_names: ClassVar[tuple[str, ...]] = SEATS
   worker: ClassVar[str] = 'thread'
 
   def __post_init__(self):
@@ -97,7 +98,7 @@ class Negotiation:
 
   def _draw(self, rng: np.random.Generator) -> dict[str, Any] | None:
     pool = rng.integers(1, LARGEST + 1, self.kinds).tolist()
-    worths = _worths(pool)
+    worths = _worths(tuple(pool))
     if len(worths) < 2:
       return None
     worth = [list(worths[i]) for i in rng.integers(len(worths), size=2)]
@@ -107,7 +108,8 @@ class Negotiation:
     return task if truth(task).welfare > 1 else None
 
 
-def _worths(pool: Sequence[int]) -> list[tuple[int, ...]]:
+@functools.cache
+def _worths(pool: tuple[int, ...]) -> list[tuple[int, ...]]:
   """Lists what things may be worth, so that all are worth TOTAL together."""
   each = [range(TOTAL // n + 1) for n in pool]
   return [

@@ -17,7 +17,8 @@ from agentrl.lab.search import run as run_lib
 from agentrl.lab.search.run import Evaluator
 from agentrl.learner import algorithm
 from agentrl.recall import base as recall_base
-from agentrl.rollout import actor, forks, host, host_forks, jit_forks
+from agentrl.rollout import actor, forks, host_forks, jit_forks
+from agentrl.rollout.bundle import HostEnvBundle
 from agentrl.rollout.engine.engine import Engine
 from agentrl.rollout.jit import RolloutSizes, TokenizedEnv
 from agentrl.rollout.keys import Stream, stream_key

@@ -10,8 +10,8 @@ from agentrl.configs import base
 from agentrl.configs.config import Config, to_dict
 from agentrl.configs.env_sections import FrozenLakeConfig, SokobanConfig
 from agentrl.env import base as base_env
+from agentrl.env import seats as seats_lib
 from agentrl.env.jit import base as jit_base
-from agentrl.env.seats import SeatedFamily
 from agentrl.rollout.registered import TERMS
 from agentrl.runtime import objects
 
@@ -125,17 +125,16 @@ def seats(c: Config, env: jit_base.JitEnv) -> None:
 
 def host_seats(c: Config, family: base_env.EnvFamily) -> None:
   """Checks what a host game of several seats needs of a config."""
-  own = base_env.of(to_dict(c.env))
-  if not isinstance(own, SeatedFamily):
+  names = seats_lib.names(base_env.of(to_dict(c.env)))
+  if not names:
     return
-  names = own.seats
   if len(names) < 2 or len({*names}) < len(names) or '' in names:
     raise ValueError(
       f'seats of env.name={c.env.name!r} must be two or more different names,'
       f' got {names}'
     )
   for path, value, allowed in (
-    ('service.judge', not isinstance(family, SeatedFamily), False),
+    ('service.judge', not seats_lib.names(family), False),
     ('reading', tuple(c.reading), ()),
     ('rollout.null_observation', c.rollout.null_observation, ''),
   ):

@@ -76,8 +76,8 @@ def sized(
   texts = c.rollout.system, family.system, edits_taught(c)
   system = '\n'.join(filter(None, texts))
   systems: tuple[str, ...] = ()
-  if isinstance(family, SeatedFamily):
-    own = [family.seat_system(seat) for seat in family.seats]
+  if isinstance(family, SeatedFamily) and family.seat_names:
+    own = [family.seat_system(seat) for seat in family.seat_names]
     systems = tuple('\n'.join(filter(None, (system, text))) for text in own)
     system = max(systems, key=lambda x: len(talk.words.encode(x)))
   plan = limits(c, system, talk)

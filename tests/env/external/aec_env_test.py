@@ -1,5 +1,6 @@
 """Agents by turns: one seat against chance, or every seat."""
 
+import json
 import random
 import types
 
@@ -98,6 +99,60 @@ def test_every_seat_by_turns_adds_rewards_up():
   assert steps[-1].info['truncated'] == 1.0
   env.reset({'seed': 0}, 0)
   assert [env.step('yes') for _ in range(6)][-1].score == 1.0
+
+
+def each(**changes):
+  return made(**(dict(seats='each') | changes))
+
+
+def test_each_seat_is_asked_by_itself_and_gets_its_own_rewards():
+  """Count, whose last move wins, and which shows both the same number."""
+  won = 0
+  for seed in range(12):
+    env = each()
+    told, log, earned = json.loads(env.reset({'seed': seed}, 0)), [], [0.0] * 2
+    while told['seat'] is not None:
+      log.append(told['seat'])
+      move = told['text'].split('Actions: ')[1].split()[0]
+      told = json.loads(env.step(move).text)
+      earned = [a + b for a, b in zip(earned, told['reward'], strict=True)]
+      assert told['info'][log[-1]]['seat'] == log[-1]
+    assert log == [i % 2 for i in range(len(log))]
+    last = log[-1]
+    assert earned == [1.0 if i == last else -1.0 for i in (0, 1)]
+    assert told['score'] == [float(i == last) for i in (0, 1)]
+    won += last
+  assert 0 < won < 12
+
+
+def test_each_seat_is_paid_when_its_turn_comes_and_cut_alike():
+  env = each(
+    make=f'{GAMES}:word_sum', settings='players=3', players=3, solved=4.0
+  )
+  told = json.loads(env.reset({'seed': 0}, 0))
+  assert (told['seat'], told['text']) == (0, 'say 0')
+  rewards = []
+  for _ in range(6):
+    step = env.step('yes')
+    told = json.loads(step.text)
+    rewards.append(told['reward'])
+  assert rewards[2:] == [[1, 0, 0], [0, 2, 0], [0, 0, 3], [1, 2, 3]]
+  assert (step.done, told['score']) == (True, [0.0, 1.0, 1.0])
+  assert all(x['truncated'] == 1 for x in told['info'])
+
+
+def test_a_seat_that_names_no_action_is_asked_again():
+  env = each()
+  told = json.loads(env.reset({'seed': 0}, 0))
+  for message in ('', 'x', '9', '0'):
+    step = env.step(message)
+    again = json.loads(step.text)
+    assert step.invalid
+    assert again['seat'] == told['seat'] == 0
+    assert again['text'].endswith(told['text'])
+    assert again['reward'] == [0, 0]
+  with errors.raises(ValueError, 'env.players 3 2'):
+    each(players=3)
 
 
 def test_a_move_that_is_none_is_no_turn_of_the_game():

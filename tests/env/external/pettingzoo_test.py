@@ -4,10 +4,13 @@ AGENTRL_PETTINGZOO_PYTHON is the interpreter of a virtual environment with
 pettingzoo and pygame.
 """
 
+import json
 import os
 
 import pytest
 
+from agentrl.configs import envs, grpo
+from agentrl.env import seats
 from agentrl.env.external.pettingzoo import PettingZoo
 from agentrl.rollout.workers import pool
 from tests.env.external import configured
@@ -35,6 +38,35 @@ def test_mistakes_come_before_anything_is_made():
   ):
     fields = {'make': f'{GAMES}:count', field: value}
     configured.refuses('pettingzoo', f'env.{field} {value}', **fields)
+
+
+def test_each_seat_is_one_only_where_it_is_asked_for():
+  make = f'{GAMES}:count'
+  assert seats.names(PettingZoo(make=make)) == ()
+  assert seats.names(PettingZoo(make=make, seats='all')) == ()
+  family = PettingZoo(make=make, seats='each', players=3)
+  assert seats.names(family) == ('seat 0', 'seat 1', 'seat 2')
+  assert all({*x.task} == {'seed'} for x in family.tasks('train', 4, 0))
+  envs_of = [grpo.get_config('env=pettingzoo') for _ in 'ab']
+  for c, value in zip(envs_of, ('one', 'each'), strict=True):
+    c.env.update(dict(make=make, seats=value))
+  assert [envs.columns(c) for c in envs_of] == [(), ('agent', 'seat', 'match')]
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(not PYTHON, reason='set AGENTRL_PETTINGZOO_PYTHON')
+def test_each_seat_of_the_package():
+  make = 'pettingzoo.classic.tictactoe_v3:env'
+  family = PettingZoo(make=make, python=PYTHON, seats='each')
+  with pool.env_workers(family, 1) as workers:
+    told = json.loads(workers[0].reset({'seed': 0}, 0).result(WAIT))
+    asked = []
+    while told['seat'] is not None:
+      asked.append(told['seat'])
+      move = told['text'].split('Actions: ')[1].split()[0]
+      told = json.loads(workers[0].step(move).result(WAIT).text)
+    assert asked == [i % 2 for i in range(len(asked))]
+    assert sum(told['reward']) == 0
 
 
 @pytest.mark.nightly

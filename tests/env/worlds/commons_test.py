@@ -117,7 +117,7 @@ def test_messages_that_are_no_number_take_nothing():
 def test_settings_and_texts():
   family = Commons(players=3, teach=True)
   assert isinstance(family, seats.SeatedFamily)
-  assert family.seats == ('ann', 'bob', 'cat')
+  assert family.seat_names == ('ann', 'bob', 'cat')
   assert '2 others' in family.system
   assert family.seat_system('bob') == 'You are bob.'
   assert Commons().system == Commons().seat_system('ann') == ''

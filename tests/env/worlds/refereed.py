@@ -9,7 +9,7 @@ def play(family, task, said, seed=0):
   Returns: what each seat has read, its reward, and the last ruling
   """
   env = family.env()
-  seats = family.seats
+  seats = family.seat_names
   read, earned = {x: [] for x in seats}, dict.fromkeys(seats, 0.0)
   told, done = json.loads(env.reset(task, seed)), False
   while not done:

@@ -126,8 +126,8 @@ def test_seats_have_system_texts_and_room_for_demonstrations(tmp_path, name):
   c.env.update(dict(train=6, test=4, teach=True))
   s = build.experiment(c)
   family = s.world.family
-  assert s.seats == len(family.seats) == len({*s.world.systems})
-  for seat, text in zip(family.seats, s.world.systems, strict=True):
+  assert s.seats == len(family.seat_names) == len({*s.world.systems})
+  for seat, text in zip(family.seat_names, s.world.systems, strict=True):
     assert text.startswith(family.system)
     assert text.endswith(family.seat_system(seat))
     shown = s.talk.start([Message('system', text)])
