@@ -29,6 +29,7 @@ _EVALUATOR = cli.flag(
 )
 _CALLS = cli.flag('calls', 112, COUNT, 'Messages for each task, at most')
 _TASKS = cli.flag('tasks', 64, COUNT, 'Number of tasks')
+_TOGETHER = cli.flag('together', 64, COUNT, 'Tasks at a time, in memory')
 _WIDTH = cli.flag('width', 4, COUNT, 'Calls of a node before its children')
 _C = cli.flag('c', 1.0, Real(0, 1e6), 'Weight of exploration')
 _TEMPERATURE = cli.flag(
@@ -46,7 +47,7 @@ def main() -> None:
   run = storage.absolute(_WORKDIR.value)
   flags = dict(evaluator=_EVALUATOR, calls=_CALLS, tasks=_TASKS, width=_WIDTH)
   flags |= dict(c=_C, temperature=_TEMPERATURE, limit=_LIMIT, seed=_SEED)
-  flags |= dict(logged=_LOGGED, out=_OUT)
+  flags |= dict(logged=_LOGGED, out=_OUT, together=_TOGETHER)
   names = [x.strip() for x in _SEARCHERS.value.split(',')]
   values = {name: x.value for name, x in flags.items()}
   print(command.search_run(run, names, **values))

@@ -22,12 +22,12 @@ COUNTS = ('calls', 'tokens', 'read', 'reused', 'env_steps', 'replayed')
 class Ask(NamedTuple):
   """A message that the policy is asked for.
 
-  What it draws depends on the tree and on the number of the call, not on what
+  What it draws depends on the task and on the number of the call, not on what
   else is asked.
   """
 
   place: int
-  tree: int
+  task: int  # of the place
   call: int
 
 
@@ -52,7 +52,11 @@ class Forks(Protocol):
     """What was played since the last `begin`, see COUNTS."""
 
   def begin(self, tasks: Sequence[int]) -> list[int]:
-    """Forgets all places; returns those where the tasks begin."""
+    """Forgets all places; returns those where the tasks begin.
+
+    Args:
+      tasks: indices of different tasks
+    """
 
   def play(self, asks: Sequence[Ask]) -> list[Played]:
     """Plays a turn for each of the asks."""

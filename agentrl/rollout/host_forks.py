@@ -82,8 +82,8 @@ class HostForks:
   def begin(self, tasks: Sequence[int]) -> list[int]:
     self.counts = collections.Counter(dict.fromkeys(COUNTS, 0))
     self._timelines.forget()
-    trees = np.arange(len(tasks))
-    seeds = _drawn(self._key, trees, np.full_like(trees, -1))
+    at = np.asarray(tasks, np.int32)
+    seeds = _drawn(self._key, at, np.full_like(at, -1))
     nothing = pack.Episode((), Status.SCHEDULE, 0.0)
     self._places = [
       _Place(task, int(seed[0]) >> 1, nothing)
@@ -110,8 +110,8 @@ class HostForks:
     attempts = make_attempts(
       np.array([place.task for place in at]), 1, 1, self._temperature
     ).replace(limit=np.array(done, np.int32) + 1)
-    trees, calls = (np.array([ask[i] for ask in asks]) for i in (1, 2))
-    keys = _drawn(self._key, trees, calls)  # [B, 2]
+    tasks, calls = (np.array([ask[i] for ask in asks]) for i in (1, 2))
+    keys = _drawn(self._key, tasks, calls)  # [B, 2]
     turns = self._world.limits.turns
 
     def given(b: int, turn: int, state: int) -> Completion | None:
@@ -167,8 +167,8 @@ class HostForks:
 
 
 @jax.jit
-def _drawn(key: jax.Array, trees, calls) -> jax.Array:
+def _drawn(key: jax.Array, tasks, calls) -> jax.Array:
   """Derives the keys of calls, numbered from 0; -1: a beginning. [n, 2] u32."""
   fold = jax.vmap(jax.random.fold_in)
-  each = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.asarray(trees))
+  each = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.asarray(tasks))
   return jax.random.key_data(fold(each, jnp.asarray(calls) + 1))

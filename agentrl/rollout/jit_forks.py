@@ -79,9 +79,8 @@ class JitForks:
       pad = self._sizes.slots - len(chunk)
       task = np.pad(np.asarray(chunk, np.int32), (0, pad))
       to = np.pad(np.asarray(new, np.int32), (0, pad), constant_values=-1)
-      tree = np.arange(len(roots), len(roots) + len(task), dtype=np.int32)
       places = self._places or self._empty()
-      self._places = self._start(self._params, places, task, tree, to)
+      self._places = self._start(self._params, places, task, to)
       roots += new
     return roots
 
@@ -116,7 +115,7 @@ class JitForks:
     """Returns all places, unused."""
     n = self._sizes.slots
     zero = jnp.zeros(n, jnp.int32)
-    one = jax.eval_shape(self._beginning, self._params, zero, zero)
+    one = jax.eval_shape(self._beginning, self._params, zero)
 
     def empty(x):
       return jnp.zeros((self._capacity, *x.shape[1:]), x.dtype)
@@ -134,17 +133,17 @@ class JitForks:
       temperature=jnp.full(n, self._temperature, jnp.float32),
     )
 
-  def _keys(self, tree: Array, call: Array) -> Keys:
+  def _keys(self, task: Array, call: Array) -> Keys:
     """Derives the keys of calls, numbered from 0; -1: a beginning."""
     fold = jax.vmap(jax.random.fold_in)
-    each = jax.vmap(jax.random.fold_in, (None, 0))(self._key, tree)
+    each = jax.vmap(jax.random.fold_in, (None, 0))(self._key, task)
     own = fold(each, call + 1)
-    return Keys(own, own, jnp.zeros_like(tree))
+    return Keys(own, own, jnp.zeros_like(task))
 
-  def _beginning(self, params, task: Array, tree: Array) -> Places:
+  def _beginning(self, params, task: Array) -> Places:
     """Returns places where tasks [n] begin, with empty caches."""
     n, sizes = task.shape[0], self._sizes
-    keys = self._keys(tree, jnp.full(n, -1))
+    keys = self._keys(task, jnp.full(n, -1))
     slots = jit_rollout.start(
       self._world, sizes, self._attempts(task), keys, jnp.arange(n)
     )
@@ -155,10 +154,10 @@ class JitForks:
     size = jit_rollout.capacity(self._world, self._sizes).cache
     return self._speaker(params).cache(n, size)
 
-  def _started(self, params, places: Places, task, tree, to) -> Places:
-    return _put(places, to, self._beginning(params, task, tree))
+  def _started(self, params, places: Places, task, to) -> Places:
+    return _put(places, to, self._beginning(params, task))
 
-  def _stepped(self, params, places: Places, place, tree, call, to):
+  def _stepped(self, params, places: Places, place, task, call, to):
     """Plays a turn at places [n]: -> all places, and what was played."""
     n = place.shape[0]
     mine = jax.tree.map(lambda x: x[jnp.maximum(place, 0)], places)
@@ -176,7 +175,7 @@ class JitForks:
       self._sizes,
       self._speaker(params),
       self._attempts(mine.task),
-      self._keys(tree, call),
+      self._keys(task, call),
       slots,
       mine.cache if kept else self._cache(params, n),
     )

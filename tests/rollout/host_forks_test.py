@@ -104,12 +104,12 @@ def test_branches_share_their_past():
   assert (again.message, again.score) == (played[6].message, played[6].score)
 
 
-def test_a_message_depends_on_its_tree_and_call_alone():
+def test_a_message_depends_on_its_task_and_call_alone():
   made = opened()
   (root,) = made.begin([2])
-  together = made.play([Ask(root, 0, i) for i in range(5)])
-  (root,) = made.begin([2])
-  apart = [made.play([Ask(root, 0, i)])[0] for i in range(5)]
+  together = made.play([Ask(root, 2, i) for i in range(5)])
+  *_, root = made.begin([0, 1, 2])
+  apart = [made.play([Ask(root, 2, i)])[0] for i in range(5)]
   assert [x.message for x in together] == [x.message for x in apart]
   assert len({x.message for x in together}) > 1
   made.close()

@@ -83,12 +83,12 @@ def test_branches_share_their_past_and_leave_it_alone():
   assert made.record([asks[0].place]).valid.sum() == 1
 
 
-def test_a_message_depends_on_its_tree_and_call_alone():
+def test_a_message_depends_on_its_task_and_call_alone():
   made = opened('full')
   (root,) = made.begin([2])
-  together = made.play([Ask(root, 0, i) for i in range(6)])
-  (root,) = made.begin([2])
-  apart = [made.play([Ask(root, 0, i)])[0] for i in range(6)]
+  together = made.play([Ask(root, 2, i) for i in range(6)])
+  *_, root = made.begin([0, 1, 2])
+  apart = [made.play([Ask(root, 2, i)])[0] for i in range(6)]
   assert [x.message for x in together] == [x.message for x in apart]
   assert len({x.message for x in together}) > 1
 

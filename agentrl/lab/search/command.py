@@ -29,6 +29,7 @@ def search_run(
   evaluator: str = 'truth',
   calls: int = 112,
   tasks: int = 64,
+  together: int = 64,
   width: int = 4,
   c: float = 1.0,
   temperature: float = 1.0,
@@ -43,6 +44,7 @@ def search_run(
     names: of searchers
     evaluator: of values, one of `opened.EVALUATORS`
     calls: budget of messages of each task and searcher
+    together: tasks that are searched at a time, whose trees are in memory
     width, c: of the searchers that have them
     logged: trees of each searcher that are logged for the viewer
     out: their folder; None: below the run's evaluations
@@ -56,18 +58,21 @@ def search_run(
     tasks = min(tasks, len(s.test))
     index = list(range(len(s.train), len(s.train) + tasks))
     evaluate = it.evaluator(evaluator)
-    found = {}
+    found: dict[str, run.Searched] = {}
     folder = out or os.path.join(
       workdir, 'evaluations', f'{it.step:06d}_search'
     )
+    sizes = {'calls': calls, 'turns': s.plan.turns}
     for name in names:
       searcher = searchers.bind(name, width=width, c=c)
-      found[name] = x = run.search(
-        it.forks, index, searcher, evaluate, calls=calls, turns=s.plan.turns
-      )
-      trees = x.trees[:logged]
-      where = os.path.join(folder, name)
-      report.write(s, it.forks, trees, index[:logged], where, it.step)
+      for i in range(0, tasks, together):
+        some = index[i : i + together]
+        x = run.search(it.forks, some, searcher, evaluate, **sizes)
+        found[name] = found[name] + x if i else x
+        if not i:
+          where = os.path.join(folder, name)
+          trees = x.trees[:logged]
+          report.write(s, it.forks, trees, some[:logged], where, it.step)
   head = (
     f'{describe.title(s)}, step {it.step}, temperature {temperature:g}:'
     f' {tasks} tasks, at most {calls} calls and {s.plan.turns} turns, values by'

@@ -22,6 +22,14 @@ class Searched:
   answers: list[int]  # nodes
   counts: Mapping[str, int]  # of all tasks together, see forks.COUNTS
 
+  def __add__(self, other: 'Searched') -> 'Searched':
+    """Joins what was found at other tasks."""
+    counts = collections.Counter(self.counts)
+    counts.update(other.counts)
+    return Searched(
+      self.trees + other.trees, self.answers + other.answers, counts
+    )
+
   @property
   def solved(self) -> np.ndarray:
     """Whether the answer to each task is a success: [T] bool."""
@@ -46,7 +54,7 @@ def search(
   """Searches at each of the tasks, all of them in step.
 
   Args:
-    tasks: their indices; the tree of the i-th draws as tree i
+    tasks: their indices, all different
     calls: budget of each task, in messages of the policy
     turns: of a trajectory at most
   Raises:
@@ -63,7 +71,7 @@ def search(
         wanted[i] = next(runs[i]) if nodes is None else runs[i].send(nodes)
       except StopIteration as end:
         answers[i] = end.value
-    found = _grown(forks, trees, wanted, evaluate)
+    found = _grown(forks, trees, tasks, wanted, evaluate)
   counts = collections.Counter(forks.counts)
   return Searched(trees, answers, counts)
 
@@ -81,6 +89,7 @@ def truth(played: Sequence[Played]) -> list[float | None]:
 def _grown(
   forks: Forks,
   trees: Sequence[Tree],
+  tasks: Sequence[int],
   wanted: Mapping[int, Sequence[int]],
   evaluate: Evaluator,
 ) -> dict[int, list[int] | None]:
@@ -93,7 +102,8 @@ def _grown(
         f'a searcher must ask for <= {tree.left} messages, got {len(nodes)}'
       )
     asks += [
-      Ask(tree.place[node], i, tree.spent + n) for n, node in enumerate(nodes)
+      Ask(tree.place[node], tasks[i], tree.spent + n)
+      for n, node in enumerate(nodes)
     ]
   played = forks.play(asks)
   known = iter(zip(played, evaluate(played), strict=True))
