@@ -18,7 +18,7 @@ compaction.threshold: a group shares it, and the policy cannot count on one.
 Departures: SUPO leaves trajectories that do not end out of the loss; here one
 that was compacted compaction.most times ends at its length, unsolved. The
 environment is errands: what is told early is asked late, and nothing can be
-asked again.
+asked again. With :env=carried_code all of it runs inside jit.
 
 Arms, of equal length and sampling (agentrl/rollout/compaction.py):
   --config.compaction.summary=masked    it is written, and has weight 0
@@ -45,6 +45,13 @@ def get_config(arg=''):
     c.compaction.update(
       dict(threshold=(66, 80), tokens=20, most=3, request='Note?')
     )
+  if c.env.name == 'carried_code':
+    c.rollout.update(dict(history='compact', max_turns=10))
+    c.compaction.update(
+      dict(threshold=(26, 32), tokens=4, most=3, request='look')
+    )
+    c.compaction.keep_task = False
+    c.env.update(dict(fillers=4, length=4))
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'center', 'scale')
   c.loss_aggregation.ppo = 'trajectory_mean'

@@ -41,6 +41,10 @@ OWN: dict[str, dict[str, Any]] = {
     'host': dict(max_observation_tokens=136),
     'env': dict(train=2000),
   },
+  'carried_code': {
+    'rollout': dict(history='full', max_message_tokens=4),
+    'env': dict(train=4000),
+  },
   'commons': {
     'rollout': dict(max_message_tokens=2, max_turns=4),
     'host': dict(max_observation_tokens=64),
@@ -338,13 +342,12 @@ def needs(c: ConfigDict) -> tuple[str, ...]:
 
 def terms(c: ConfigDict) -> tuple[str, ...]:
   """Reward terms of turns, beside those that every record has."""
+  marks = {'compact': (SUMMARY,), 'edit': edits.TERMS}.get(c.rollout.history)
   if c.env.name in JITTED:
-    return TERMS[c.env.name]
+    return (*TERMS[c.env.name], *(marks or ()))
   check_name(c.env.name)
-  if in_jit(c.env.name):
-    return tuple(of(c).columns)
-  marks = {'compact': (SUMMARY,), 'edit': edits.TERMS}
-  return (*family(c).columns, *marks.get(c.rollout.history, ()))
+  own = of(c) if in_jit(c.env.name) else family(c)
+  return (*own.columns, *(marks or ()))
 
 
 def columns(c: ConfigDict) -> tuple[str, ...]:

@@ -44,6 +44,8 @@ class Prompt(NamedTuple):
   turn: Array  # [n] i32
   given: Array | None = None  # [n] bool  it repeats a prefix; None: nobody does
   move: Array | None = None  # [n] i32  action to be named; None: its own
+  # [n] i32  tokens of the message at most; None: as many as it has room for
+  most: Array | None = None
 
 
 class ForcedPrefix(NamedTuple):
@@ -211,7 +213,7 @@ class ModelActor:
       self.top_k,
       self.top_p,
     )
-    last = False
+    last: Array | bool = False
     given, use = self.given, prompt.given
     # Its message takes the place of the drawn one.
     if given is not None and use is not None:
@@ -220,6 +222,8 @@ class ModelActor:
       token = jnp.where(use, given.tokens[*at, t], token)
       logp = jnp.where(use, given.logp[*at, t], logp)
       last = use & (t + 1 >= given.length[at])
+    if prompt.most is not None:
+      last |= t + 1 >= prompt.most
     reply = SampledMessage(
       tokens=reply.tokens.at[:, t].set(jnp.where(done, 0, token)),
       length=reply.length + ~done,

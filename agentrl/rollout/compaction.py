@@ -31,6 +31,7 @@ from agentrl.rollout.engine.engine import Completion
 from agentrl.text.tokenizer import Tokenizer
 
 SUMMARY = 'summary'  # the term that is 1 on turns that are summaries
+DROPS = 'none'  # the arm that writes none
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Compaction:
   @property
   def writes(self) -> bool:
     """Whether there are summaries."""
-    return self.arm != 'none'
+    return self.arm != DROPS
 
   @property
   def context(self) -> int:

@@ -14,15 +14,18 @@ messages first, of all trajectories at once, and a slot that takes one over
 reads what it goes on from in one pass (resumed.py).
 """
 
+from typing import Any, NamedTuple
+
 import jax
 import jax.numpy as jnp
 
 from agentrl.env.jit import base as env_base
 from agentrl.rollout import actor as actor_lib
-from agentrl.rollout import jit_context, resumed
+from agentrl.rollout import jit_compaction, jit_context, resumed
 from agentrl.rollout import keys as keys_lib
 from agentrl.rollout import record as record_lib
-from agentrl.rollout.actor import Actor
+from agentrl.rollout.actor import Actor, Prompt
+from agentrl.rollout.compaction import SUMMARY
 from agentrl.rollout.jit_context import Slots
 from agentrl.rollout.jit_sizes import (
   RolloutSizes,
@@ -35,7 +38,7 @@ from agentrl.rollout.jit_sizes import (
 from agentrl.rollout.record import Record
 from agentrl.task import base as task_base
 from agentrl.text import action_parsing
-from agentrl.types import Attempts, Messages, Prefix, Span, Status
+from agentrl.types import Array, Attempts, Messages, Prefix, Span, Status
 
 
 def rollout(
@@ -82,7 +85,9 @@ def rollout(
     return deal(world, attempts, keys, queue, slots, over, begun), cache
 
   cache = actor.cache(n, capacity(world, plan).cache)
-  return jax.lax.while_loop(busy, tick, (slots, cache))[0].record
+  record = jax.lax.while_loop(busy, tick, (slots, cache))[0].record
+  rule = plan.compaction
+  return record if rule is None else jit_compaction.weigh(rule, record)
 
 
 def _replay(
@@ -107,8 +112,9 @@ def _replay(
   given = jnp.arange(plan.turns)[None] < prefix.turns[:, None]
   version = jnp.where(given[..., None], said.version, -1)
   record, tokens = slots.record.replace(version=version), None
-  if plan.history == 'full' and plan.turns > 1:
-    layout = record_lib.full_history(record, row_tokens(world, plan))
+  if plan.history != 'turn' and plan.turns > 1:
+    held = capacity(world, plan).cache - 1
+    layout = record_lib.last_segment(record, held)
     tokens = record_lib.rows(record, layout, 0).tokens
   return resumed.Begun(slots.replace(record=record), tokens)
 
@@ -138,9 +144,15 @@ def start(
       plan.turns,
       context_tokens(world, plan),
       plan.message,
-      world.env.columns,
+      jit_compaction.columns(plan.compaction, world.env.columns),
     ),
   )
+  if plan.compaction is not None:
+    seg = jnp.zeros((b, plan.turns), jnp.int32)
+    slots = slots.replace(
+      segments=jit_compaction.start(obs, plan.compaction.tokens),
+      record=slots.record.replace(seg=seg),
+    )
   if begun is None:
     return slots
   slots = slots.replace(record=begun.slots.record)
@@ -153,19 +165,39 @@ def _reset(world, attempts, keys, traj):
   return jax.vmap(world.env.reset)(keys_lib.start(keys, at), task)
 
 
+class _Reading(NamedTuple):
+  """What n slots read in a turn."""
+
+  obs: Array  # [n, O'] i32  tokens of the observation
+  obs_len: Array  # [n] i32
+  context: Array  # [n, C] i32  what is new to the model
+  context_len: Array  # [n] i32
+  states: Array  # [n] i32
+  fresh: Array  # [n] bool  nothing is read before the context
+
+
+class _Step(NamedTuple):
+  """What the environments of n slots answer."""
+
+  action: Array  # [n] i32
+  state: Any
+  obs: Array  # [n, O] i32
+  reward: Array  # [n] f32
+  done: Array  # [n] bool
+  score: Array  # [n] f32
+  columns: dict[str, Array]  # [n] f32
+
+
 def play_turn(world, plan, actor, attempts, keys, slots: Slots, cache):
   """Plays a turn in every slot: -> slots, whether each has ended, cache."""
   b = attempts.task.shape[0]
   at = jnp.minimum(slots.traj, b - 1)
   message_keys, env_keys = keys_lib.turn(keys, at, slots.turn)
-  obs, obs_len = jax.vmap(lambda o: jit_context.observe(world, o))(slots.obs)
-  notes = jit_context.read_notes(plan, attempts, at, slots.turn)
-  context, context_len = jit_context.join_context(
-    world, plan, slots, obs, obs_len, notes
-  )
-  states = jit_context.hash_states(plan, slots, obs, obs_len)
-  given, follows = _given(attempts, slots, at, states)
-  prompt = jit_context.make_prompt(plan, slots, context, context_len)._replace(
+  read = _read(world, plan, attempts, slots, at)
+  given, follows = _given(attempts, slots, at, read.states)
+  prompt = jit_context.make_prompt(
+    plan, slots, read.context, read.context_len, read.fresh
+  )._replace(
     keys=message_keys,
     temperature=attempts.temperature[at],
     idle=slots.traj >= b,
@@ -174,62 +206,131 @@ def play_turn(world, plan, actor, attempts, keys, slots: Slots, cache):
   if world.mover is not None:
     move = jax.vmap(world.mover)(slots.state, message_keys)
     prompt = prompt._replace(move=move)
-  message, cache = actor.say(cache, prompt)
+  message, cache = _say(world, plan, actor, slots, cache, prompt)
+  step = _step(world, slots, message, env_keys)
+  past, past_len = jit_context.remember(
+    world, plan, slots, read.obs, read.obs_len, message
+  )
+  after = slots.replace(
+    turn=slots.turn + 1,
+    filled=_filled(slots, prompt, message),
+    state=step.state,
+    obs=step.obs,
+    last=jit_context.last_tokens(message),
+    past=past,
+    past_len=past_len,
+    follows=follows,
+    cold=jnp.zeros_like(slots.cold),
+  )
+  if plan.compaction is None:
+    status, over = _status(world, plan, attempts, after, step, at)
+  else:
+    now = jit_compaction.show(
+      world, plan.compaction, slots, message, message_keys
+    )
+    status, over, now = jit_compaction.settle(
+      world, plan, attempts, after, now, done=step.done, score=step.score, at=at
+    )
+    after = after.replace(segments=now)
+  record = _write(attempts, slots, read, message, step, given)
+  ended = jnp.where(over, slots.traj, b)
+  record = record.replace(
+    status=record.status.at[ended].set(status, mode='drop'),
+    outcome=record.outcome.at[ended].set(step.score, mode='drop'),
+  )
+  return after.replace(record=record), over, cache
 
+
+def _read(
+  world: TokenizedEnv, plan: RolloutSizes, attempts: Attempts, slots: Slots, at
+) -> _Reading:
+  """Returns what is read in a turn."""
+  obs, obs_len = jax.vmap(lambda o: jit_context.observe(world, o))(slots.obs)
+  states = jit_context.hash_states(plan, slots, obs, obs_len)
+  fresh, join = slots.turn == 0, jit_context.join_context
+  if plan.history == 'turn':
+    fresh = jnp.ones_like(fresh)
+  if plan.compaction is not None:
+    fresh, join = jit_compaction.fresh(slots), jit_compaction.join_context
+    states = jit_compaction.hash_states(world, slots, at, states)
+  notes = jit_context.read_notes(plan, attempts, at, fresh)
+  context, context_len = join(world, plan, slots, obs, obs_len, notes)
+  return _Reading(obs, obs_len, context, context_len, states, fresh)
+
+
+def _say(
+  world: TokenizedEnv, plan: RolloutSizes, actor: Actor, slots: Slots, cache, p
+):
+  """Returns the messages of a turn, and the cache; p: their prompt."""
+  if plan.compaction is None:
+    return actor.say(cache, p)
+  p = p._replace(
+    most=jit_compaction.tokens_at_most(plan, slots),
+    turn=jit_compaction.script_turn(world, slots),
+  )
+  message, cache = actor.say(cache, p)
+  if world.expert is not None:
+    message = jit_compaction.demonstrate(world, slots, message)
+  return message, cache
+
+
+def _step(world: TokenizedEnv, slots: Slots, message, env_keys) -> _Step:
+  """Steps the environments, but where a message is a summary."""
   action = jax.vmap(lambda t, n: action_parsing.parse(world.actions, t, n))(
     message.tokens, message.length
   )
-  state, next_obs, reward, done = jax.vmap(world.env.step)(
+  state, obs, reward, done = jax.vmap(world.env.step)(
     slots.state, action, env_keys
   )
-  info = jax.vmap(world.env.info)(slots.state, action, state)
-  score = jax.vmap(world.env.score)(state)
-  filled = slots.filled  # stays 0 where every turn starts afresh
-  if prompt.start is not None:
-    filled = prompt.start + prompt.length + message.length - 1
-  status, over = _status(world, plan, attempts, slots, filled, done, score, at)
+  columns = jax.vmap(world.env.info)(slots.state, action, state)
+  if slots.segments is not None:
+    asks = slots.segments.asks
 
+    def unless(new, old):
+      return resumed.where(asks, old, new)
+
+    zero = jax.tree.map(jnp.zeros_like, (action, reward, done, columns))
+    old = (slots.state, slots.obs, *zero)
+    new = (state, obs, action, reward, done, columns)
+    state, obs, action, reward, done, columns = jax.tree.map(unless, new, old)
+    columns |= {SUMMARY: asks.astype(jnp.float32)}
+  score = jax.vmap(world.env.score)(state)
+  return _Step(action, state, obs, reward, done, score, columns)
+
+
+def _filled(slots: Slots, prompt: Prompt, message):
+  """The positions of each cache that are behind a turn."""
+  if prompt.start is None:
+    return slots.filled  # stays 0 where every turn starts afresh
+  return prompt.start + prompt.length + message.length - 1
+
+
+def _write(
+  attempts: Attempts, slots: Slots, read: _Reading, message, step: _Step, given
+) -> Record:
+  """Writes a turn into the record."""
   turn = dict(
-    context=context,
-    context_len=context_len,
+    context=read.context,
+    context_len=read.context_len,
     message=message.tokens,
     message_len=message.length,
     logp=message.logp,
     entropy=message.entropy,
-    action=action,
-    reward=reward,
-    columns=info,
-    state=states,
-    valid=jnp.ones_like(done),
+    action=step.action,
+    reward=step.reward,
+    columns=step.columns,
+    state=read.states,
+    valid=jnp.ones_like(step.done),
   )
+  if slots.segments is not None:
+    turn['seg'] = slots.segments.index
   if attempts.prefix is not None and attempts.prefix.forced:
     size = message.tokens.shape[1:]
     turn['span'] = jnp.broadcast_to(
       jnp.where(given, Span.PREFIX, Span.OTHER)[:, None], (given.size, *size)
     )
     turn['entropy'] = jnp.where(given, 0.0, message.entropy)
-  record = record_lib.put(slots.record, slots.traj, slots.turn, turn)
-  ended = jnp.where(over, slots.traj, b)
-  record = record.replace(
-    status=record.status.at[ended].set(status, mode='drop'),
-    outcome=record.outcome.at[ended].set(score, mode='drop'),
-  )
-  past, past_len = jit_context.remember(
-    world, plan, slots, obs, obs_len, message
-  )
-  slots = slots.replace(
-    turn=slots.turn + 1,
-    filled=filled,
-    state=state,
-    obs=next_obs,
-    last=jit_context.last_tokens(message),
-    past=past,
-    past_len=past_len,
-    follows=follows,
-    cold=jnp.zeros_like(slots.cold),
-    record=record,
-  )
-  return slots, over, cache
+  return record_lib.put(slots.record, slots.traj, slots.turn, turn)
 
 
 def _given(attempts: Attempts, slots: Slots, at, states):
@@ -248,19 +349,21 @@ def _given(attempts: Attempts, slots: Slots, at, states):
   return here & follows, follows
 
 
-def _status(world, plan, attempts, slots, filled, done, score, at):
+def _status(world, plan, attempts, after: Slots, step: _Step, at):
   """Status of each slot's trajectory if it ends now, and whether it does."""
   limit = attempts.limit[at]
-  late = slots.turn + 1 >= jnp.minimum(limit, plan.turns)
+  late = after.turn >= jnp.minimum(limit, plan.turns)
   cut = jnp.where(limit < plan.turns, Status.SCHEDULE, Status.TURN_LIMIT)
   need = 1 + turn_tokens(world, plan)
-  room = plan.history == 'turn' or filled + need <= row_tokens(world, plan)
+  room = plan.history == 'turn' or after.filled + need <= row_tokens(
+    world, plan
+  )
   status = jnp.where(
-    done,
-    jnp.where(score > 0, Status.SOLVED, Status.FAILED),
+    step.done,
+    jnp.where(step.score > 0, Status.SOLVED, Status.FAILED),
     jnp.where(late, cut, Status.TOKEN_LIMIT),
   )
-  return status.astype(jnp.int32), done | late | ~jnp.asarray(room)
+  return status.astype(jnp.int32), step.done | late | ~jnp.asarray(room)
 
 
 def deal(
@@ -287,4 +390,8 @@ def deal(
     follows=slots.follows | over,
     waiting=jnp.minimum(slots.waiting + jnp.sum(over), b).astype(jnp.int32),
   )
+  if slots.segments is not None:
+    new = jit_compaction.start(obs, slots.segments.shown.shape[1])
+    segments = jax.tree.map(fresh, new, slots.segments)
+    slots = slots.replace(segments=segments)
   return slots if begun is None else resumed.taken_over(slots, begun, over)

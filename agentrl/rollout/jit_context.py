@@ -31,6 +31,8 @@ class Slots(struct.PyTreeNode):
   cold: Array  # [n] bool  its cache lacks what it goes on from
   waiting: Array  # [] i32  place in the queue of the next one to start
   record: Record
+  # jit_compaction.Segments, where conversations begin anew
+  segments: Any = None
 
 
 def hash_states(plan: RolloutSizes, slots: Slots, obs, obs_len):
@@ -49,14 +51,17 @@ def observe(world: TokenizedEnv, obs):
   return observation_tokens.render(world.pieces, obs)
 
 
-def read_notes(plan: RolloutSizes, attempts: Attempts, at, turn):
-  """What each slot reads of a memory before it observes: [n, H] and [n]."""
-  n = turn.shape[0]
+def read_notes(plan: RolloutSizes, attempts: Attempts, at, fresh):
+  """What each slot reads of a memory before it observes: [n, H] and [n].
+
+  Args:
+    fresh: [n] bool  it reads nothing before
+  """
+  n = fresh.shape[0]
   if attempts.notes is None:
     return jnp.zeros((n, plan.notes), jnp.int32), jnp.zeros(n, jnp.int32)
   length = attempts.notes.length[at]
-  first = plan.history == 'turn' or turn == 0
-  return attempts.notes.tokens[at], jnp.where(first, length, 0)
+  return attempts.notes.tokens[at], jnp.where(fresh, length, 0)
 
 
 def join_context(
@@ -96,21 +101,25 @@ def first_context(world: TokenizedEnv, obs: Array) -> tuple[Array, Array]:
 
 
 def make_prompt(
-  plan: RolloutSizes, slots: Slots, context, context_len
+  plan: RolloutSizes, slots: Slots, context, context_len, fresh
 ) -> Prompt:
   """Context behind the last sampled token, which is not in the cache yet.
 
   start is None where every turn is the first of its context.
+
+  Args:
+    fresh: [n] bool  it reads nothing before
   """
   unset: dict[str, Any] = {'keys': None, 'temperature': None, 'idle': None}
   ids = {'traj': slots.traj, 'turn': slots.turn}
   if plan.history == 'turn' or plan.turns == 1:
     return Prompt(context, context_len, None, **unset, **ids)
-  pending = (slots.turn > 0).astype(jnp.int32)
+  pending = (~fresh).astype(jnp.int32)
   tokens, length = jax.vmap(observation_tokens.concat)(
     [(slots.last[:, None], pending), (context, context_len)]
   )
-  return Prompt(tokens, length, slots.filled, **unset, **ids)
+  start = jnp.where(fresh, 0, slots.filled)
+  return Prompt(tokens, length, start, **unset, **ids)
 
 
 def remember(

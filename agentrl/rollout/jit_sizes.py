@@ -6,8 +6,10 @@ from typing import Any
 from flax import struct
 
 from agentrl.env.jit import base as env_base
+from agentrl.rollout.compaction import Compaction
 from agentrl.rollout.record import Capacity
 from agentrl.text import action_parsing, jit_template, observation_tokens
+from agentrl.types import Array
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,7 +18,8 @@ class RolloutSizes:
 
   history: 'turn' rebuilds the context of each turn from the last `window`
   observations (and the messages between them); 'full' keeps one growing
-  context, in which a turn costs only its new tokens.
+  context, in which a turn costs only its new tokens; 'compact' keeps one that
+  begins anew behind a summary when room runs out.
   anchor: the share of an observation's places that its state id looks at; 1:
   turns of one state saw the same, less: they saw much the same.
   notes: tokens of a memory that stand before an observation, at most; of a full
@@ -31,12 +34,19 @@ class RolloutSizes:
   context: int = 0  # tokens of a full history; 0: whatever K turns need
   anchor: float = 1.0
   notes: int = 0
+  compaction: Compaction | None = None  # of history 'compact'
 
   def __post_init__(self):
-    if self.history not in ('turn', 'full'):
+    if self.history not in ('turn', 'full', 'compact'):
       raise ValueError(
         f"rollout.history={self.history!r} is unknown; choose 'turn' (context"
-        " rebuilt from the last observations) or 'full' (one growing context)"
+        " rebuilt from the last observations), 'full' (one growing context) or"
+        " 'compact' (one that begins anew)"
+      )
+    if (self.history == 'compact') != (self.compaction is not None):
+      raise ValueError(
+        "rollout.history must be 'compact' where there is a compaction, and"
+        f' nowhere else, got {self.history!r} with {self.compaction}'
       )
     for name in ('slots', 'turns', 'message', 'window'):
       if (value := getattr(self, name)) < 1:
@@ -61,6 +71,10 @@ class TokenizedEnv:
   frame: jit_template.JitTemplate | None = None
   # The environment's own moves, which the actor is told; None: it writes.
   mover: env_base.Mover | None = struct.field(pytree_node=False, default=None)
+  # [q] i32, asks for a summary, as an observation; None: nothing is asked for
+  request: Array | None = None
+  # (state) -> pieces of the summary in a demonstration; None: the actor's own
+  expert: env_base.Expert | None = struct.field(pytree_node=False, default=None)
 
   @property
   def obs_tokens(self) -> int:
@@ -88,8 +102,11 @@ def turn_tokens(world: TokenizedEnv, plan: RolloutSizes) -> int:
 def context_tokens(world: TokenizedEnv, plan: RolloutSizes) -> int:
   """C: the most tokens that are new to the model in a turn."""
   new = world.obs_tokens + plan.notes
+  longest = max(world.first_tokens, world.between_tokens) + new
   if plan.history == 'full':
-    return max(world.first_tokens, world.between_tokens) + new
+    return longest
+  if plan.compaction is not None:
+    return max(longest, plan.compaction.restart, plan.compaction.asking)
   extra = (plan.window - 1) * turn_tokens(world, plan)
   return world.first_tokens + new + extra
 
@@ -98,11 +115,17 @@ def row_tokens(world: TokenizedEnv, plan: RolloutSizes) -> int:
   """T: tokens of a row of the plan's own layout."""
   if plan.history == 'turn':
     return context_tokens(world, plan) + plan.message
+  if plan.compaction is not None:
+    return plan.compaction.row
   begin = world.first_tokens - world.between_tokens + plan.notes
   return plan.context or begin + plan.turns * turn_tokens(world, plan)
 
 
 def capacity(world: TokenizedEnv, plan: RolloutSizes) -> Capacity:
-  """A slot's cache holds a row, and a sampled token not yet prefilled."""
-  row = row_tokens(world, plan)
-  return Capacity(context_tokens(world, plan), row, row + 1)
+  """A slot's cache holds a row, and a sampled token not yet prefilled.
+
+  Of a row in segments it holds one at a time.
+  """
+  row, rule = row_tokens(world, plan), plan.compaction
+  held = rule.context if rule is not None else row
+  return Capacity(context_tokens(world, plan), row, held + 1)

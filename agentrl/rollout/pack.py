@@ -87,12 +87,7 @@ def record(
       size = len(trajectory.turns)
       first[b, 1:size] = [turn.branch for turn in trajectory.turns[1:]]
     out = out.replace(seg=np.cumsum(first, axis=1, dtype=np.int32))
-  if weightless:
-    weight = (out.span != Span.PREFIX) & (out.columns[weightless] == 0)[
-      ..., None
-    ]
-    out = out.replace(weight=weight.astype(np.float32))
-  return out
+  return record_lib.weightless(out, weightless) if weightless else out
 
 
 def _put(out: Any, at: tuple[int, int], turn: TurnData) -> None:

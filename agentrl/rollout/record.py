@@ -92,6 +92,13 @@ def put(record: Record, traj, turn, values: dict) -> Record:
   return record.replace(**jax.tree.map(write, old, values))
 
 
+def weightless(record: Record, term: str) -> Record:
+  """The record with a weight of 0 for messages of turns that have a term."""
+  own = record.columns[term] == 0  # [B, K]
+  weight = (record.span != Span.PREFIX) & own[..., None]
+  return record.replace(weight=weight.astype('float32'))
+
+
 class Capacity(NamedTuple):
   """Sizes of a rollout's arrays, in tokens."""
 
@@ -129,6 +136,15 @@ def full_history(r: Record, t: int) -> Layout:
   column = jnp.cumsum(length, axis=1) - length
   seg = jnp.zeros_like(row) if r.seg is None else r.seg
   return Layout(row, column, seg, b, t)
+
+
+def last_segment(r: Record, t: int) -> Layout:
+  """The newest segment of each trajectory, in a row of t columns."""
+  layout = full_history(r, t)
+  newest = jnp.max(jnp.where(r.valid, layout.seg, 0), axis=1, keepdims=True)
+  mine = r.valid & (layout.seg == newest)
+  begin = jnp.min(jnp.where(mine, layout.column, t), axis=1, keepdims=True)
+  return layout._replace(column=jnp.where(mine, layout.column - begin, t))
 
 
 def rows(r: Record, layout: Layout, version, weight: float = 1.0) -> Rows:

@@ -15,7 +15,10 @@ import jax.numpy as jnp
 from agentrl.types import Array
 
 # Of slots: how far a trajectory is. The others are of the slot itself.
-PLACE = ('turn', 'filled', 'state', 'obs', 'last', 'past', 'past_len', 'cold')
+PLACE = (
+  'turn', 'filled', 'state', 'obs', 'last', 'past', 'past_len', 'cold',
+  'segments',
+)  # fmt: skip
 
 
 class Begun(NamedTuple):

@@ -66,6 +66,8 @@ class JitEnv(Protocol):
 
 # (state, key) -> action i32[]
 Mover = Callable[[Any, jax.Array], jax.Array]
+# (state) -> pieces i32[summary_len], as `SummarizedEnv.summary`
+Expert = Callable[[Any], jax.Array]
 
 
 @runtime_checkable
@@ -115,6 +117,25 @@ class Demonstrates(JitEnv, Protocol):
 
   def demonstrate(self, state: chex.ArrayTree, key: jax.Array) -> jax.Array:
     """Returns an action of the seat to move: i32[]."""
+
+
+@runtime_checkable
+class SummarizedEnv(JitEnv, Protocol):
+  """An environment whose demonstrations go on behind summaries.
+
+  For rollout.history='compact'; see rollout/jit_compaction.py.
+  """
+
+  @property
+  def summary_len(self) -> int:
+    """The capacity of a summary, in pieces."""
+
+  def summary(self, state: chex.ArrayTree) -> jax.Array:
+    """Writes what an expert needs to go on: i32[summary_len], -1 past the end.
+
+    Args:
+      state: whose observation the expert has not seen yet
+    """
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -5,8 +5,8 @@ All of it is found before anything is built or compiled.
 
 from agentrl import registry
 from agentrl.configs import stages
-from agentrl.configs.config import Config, to_dict
-from agentrl.env import base as base_env
+from agentrl.configs.config import Config
+from agentrl.env.jit import base as jit_base
 from agentrl.prefix import lengths
 from agentrl.rollout import edits, registered
 from agentrl.rollout.compaction import SUMMARY
@@ -21,11 +21,17 @@ def check(c: Config, spec: registry.MethodSpec) -> None:
   if c.rollout.history not in _TERMS:
     return
   kind = registered.kind_of(spec)
-  if not kind.on_host:
+  if not kind.on_host and c.rollout.history == 'edit':
     raise ValueError(
-      "rollout.history must be 'turn' or 'full' for"
+      "rollout.history must be 'turn', 'full' or 'compact' for"
       f' env.name={c.env.name!r}, which is played inside jit, got'
       f' {c.rollout.history!r}; set it, or take a host environment'
+    )
+  if kind.subgoal_words is not None:
+    raise ValueError(
+      'rollout.kind must be one without subgoals with rollout.history='
+      f'{c.rollout.history!r}, since summaries have none, got'
+      f' {c.rollout.kind!r}; {_FULL}'
     )
   if c.rollout.history == 'compact':
     _sizes(c)
@@ -93,24 +99,68 @@ def _fits(
       )
 
 
-def family(c: Config, family: base_env.EnvFamily) -> None:
-  """Checks the environment of segmented conversations."""
+def threshold(c: Config, restart: int, lower: str) -> None:
+  """Checks that a conversation that begins anew has room for a message.
+
+  Args:
+    restart: tokens of a prompt that begins a segment, at most
+    lower: the fields that it grows with
+  """
+  least = restart + c.rollout.max_message_tokens
+  if c.compaction.threshold[0] < least:
+    raise ValueError(
+      f'compaction.threshold must begin at {least} or more, the tokens of a'
+      ' prompt that begins anew and of a message, got'
+      f' {tuple(c.compaction.threshold)}; raise it, or lower {lower}'
+    )
+
+
+def environment(c: Config, columns: tuple[str, ...], *, writes: bool) -> None:
+  """Checks the environment of segmented conversations.
+
+  Args:
+    columns: its own terms
+    writes: its demonstrations have summaries
+  """
   history = c.rollout.history
   for term in _TERMS.get(history, ()):
-    if term in family.columns:
+    if term in columns:
       raise ValueError(
         f'columns of env.name={c.env.name!r} must not have {term!r}, a term of'
-        f' rollout.history={history!r}, got {family.columns}; rename it'
+        f' rollout.history={history!r}, got {columns}; rename it'
       )
-  if history != 'compact':
-    return
-  shown = [x for x in stages.plans(c) if x.kind == 'sft']
-  own = base_env.of(to_dict(c.env))
-  writes = isinstance(own, base_env.WritesSummaries)
-  if shown and c.compaction.summary != 'none' and not writes:
+  shown = _shown(c)
+  if history == 'compact' and shown and not writes:
     raise ValueError(
-      f'stages must not have {shown[0].name!r} with'
+      f'stages must not have {shown!r} with'
       f" rollout.history='compact' for env.name={c.env.name!r}, whose"
       f' demonstrations have no summaries, got {tuple(c.stages)}; leave it out,'
-      ' or give the family a method `summary`'
+      ' or give the environment a method `summary`'
+    )
+
+
+def demonstrated(c: Config, tokens: int) -> None:
+  """Checks that demonstrated summaries of so many tokens have room."""
+  if _shown(c) and tokens > c.compaction.tokens:
+    raise ValueError(
+      f'compaction.tokens must be >= {tokens}, the tokens of a demonstrated'
+      f' summary in env.name={c.env.name!r}, got {c.compaction.tokens}'
+    )
+
+
+def _shown(c: Config) -> str:
+  """Returns the first stage that shows summaries; '': none does."""
+  if c.compaction.summary == 'none':
+    return ''
+  names = [x.name for x in stages.plans(c) if x.kind == 'sft']
+  return names[0] if names else ''
+
+
+def seats(c: Config, env: jit_base.JitEnv) -> None:
+  """Checks that a segmented conversation has an attempt to itself."""
+  if c.rollout.history in _TERMS and isinstance(env, jit_base.SeatedEnv):
+    raise ValueError(
+      f"rollout.history must be 'turn' or 'full' for env.name={c.env.name!r},"
+      f' whose seats share an attempt, got {c.rollout.history!r}; set it, or'
+      ' set env.opponent'
     )

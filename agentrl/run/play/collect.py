@@ -17,7 +17,6 @@ from agentrl.rollout import (
   actor,
   counterfactual,
   hierarchical,
-  jit_sizes,
   registered,
   seats,
   team,
@@ -25,6 +24,7 @@ from agentrl.rollout import (
 from agentrl.rollout import record as record_lib
 from agentrl.run import placement
 from agentrl.run.experiment import Experiment
+from agentrl.run.play import jit_compacted
 from agentrl.run.play import readings as readings_lib
 from agentrl.run.play import seating
 from agentrl.task.base import make_attempts
@@ -228,7 +228,7 @@ def demonstrate(
 
   Where it moves by itself (`Demonstrates`), rows of what it plays.
   """
-  world: jit_sizes.TokenizedEnv = s.world
+  world = jit_compacted.demonstrated(s.world, s.plan.compaction)
   speaker: actor.Actor = actor.scripted(tokens, length)
   if isinstance(world.env, env_base.Demonstrates):
     world = world.replace(mover=world.env.demonstrate)

@@ -70,7 +70,8 @@ def sized(
   remote_engine.validate(c)
   service_checks.services(c, base.needs(family), c.host.worker or family.worker)
   service_checks.judges(c, envs.terms(c))
-  compaction_checks.family(c, family)
+  writes = isinstance(base.of(to_dict(c.env)), base.WritesSummaries)
+  compaction_checks.environment(c, family.columns, writes=writes)
   talk = chat_format.framed(chat) if chat else chat_format.bare(words)
   # Some templates take only one system message.
   texts = c.rollout.system, family.system, edits_taught(c)
@@ -234,14 +235,8 @@ def compacted(
   head = observation if m.keep_task else writes * len(first.ids)
   restart = opening + head + writes * m.tokens + observation
   low, high = m.threshold
-  if low < restart + c.rollout.max_message_tokens:
-    raise ValueError(
-      f'compaction.threshold must begin at'
-      f' {restart + c.rollout.max_message_tokens} or more, the tokens of a'
-      ' prompt that begins anew and of a message, got'
-      f' {tuple(m.threshold)}; raise it, or lower compaction.tokens or'
-      ' host.max_observation_tokens'
-    )
+  lower = 'compaction.tokens or host.max_observation_tokens'
+  compaction_checks.threshold(c, restart, lower)
   return Compaction(
     low=low,
     high=high,

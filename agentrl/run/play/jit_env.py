@@ -24,8 +24,13 @@ from agentrl.env.jit import (
 from agentrl.recall import base as recall_base
 from agentrl.rollout import hierarchical, jit_sizes, registered
 from agentrl.rollout.record import Capacity
-from agentrl.run.check import env_checks, fields, service_checks
-from agentrl.run.play import readings
+from agentrl.run.check import (
+  compaction_checks,
+  env_checks,
+  fields,
+  service_checks,
+)
+from agentrl.run.play import jit_compacted, readings
 from agentrl.text import (
   action_parsing,
   chat_template,
@@ -60,11 +65,12 @@ def sized(
   source, env = environment(c)
   if c.env.name not in envs.JITTED:
     env_checks.family(c)
-  env_checks.terms(c, env.columns)
+  env_checks.terms(c, envs.terms(c))
   service_checks.services(c, (), 'thread')
-  service_checks.judges(c, env.columns)
+  service_checks.judges(c, envs.terms(c))
   spoken(c, words, env.actions)
   env_checks.seats(c, env)
+  compaction_checks.seats(c, env)
   tag, r = c.rollout.action_prefix, c.rollout
   world = jit_sizes.TokenizedEnv(
     pieces=observation_tokens.piece_table(words, env.pieces),
@@ -72,6 +78,19 @@ def sized(
     tasks=None,
     env=env,
   )
+  notes = readings.tokens_of_notes(c)
+  system = r.system
+  if chat and c.env.name not in envs.JITTED:
+    system = '\n'.join(filter(None, (system, source.system)))
+  world, compaction = framed(c, world, chat, system), None
+  if r.history == 'compact':
+    shown = jit_compacted.shown_tokens(world)
+    compaction_checks.environment(c, env.columns, writes=shown > 0)
+    compaction_checks.demonstrated(c, shown)
+    compacted = jit_compacted.compacted(c, words, chat, system, world, notes)
+    world, compaction = compacted
+    restart = compaction.restart
+    compaction_checks.threshold(c, restart, 'compaction.tokens')
   plan = jit_sizes.RolloutSizes(
     slots=r.slots,
     turns=r.max_turns,
@@ -80,12 +99,10 @@ def sized(
     window=r.window,
     context=r.context,
     anchor=r.state_hash_fraction,
-    notes=readings.tokens_of_notes(c),
+    notes=notes,
+    compaction=compaction,
   )
-  system = r.system
-  if chat and c.env.name not in envs.JITTED:
-    system = '\n'.join(filter(None, (system, source.system)))
-  return JitEnvSpec(source, framed(c, world, chat, system), plan, system)
+  return JitEnvSpec(source, world, plan, system)
 
 
 def parts(c: Config, spec: JitEnvSpec, sets=None):

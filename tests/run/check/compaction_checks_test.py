@@ -10,8 +10,8 @@ from agentrl.run.play import host_env
 from tests import errors
 
 
-def changed(method=compaction_rl, **changes):
-  c = method.get_config('tiny')
+def changed(method=compaction_rl, arg='tiny', **changes):
+  c = method.get_config(arg)
   with c.unlocked():
     for path, value in changes.items():
       node, names = c, path.split('__')
@@ -43,12 +43,23 @@ def test_mistakes(changes, sentence):
 
 
 def test_worlds_that_cannot():
-  """Worlds inside jit, programs, and experts without summaries."""
-  for history in ('compact', 'edit'):
-    c = grpo.get_config('tiny,env=sokoban')
-    c.rollout.history = history
-    with errors.raises(ValueError, f'rollout.history sokoban {history}'):
-      validate.config(c)
+  """Edits inside jit, seats, programs, and experts without summaries."""
+  c = grpo.get_config('tiny,env=sokoban')
+  c.rollout.history = 'edit'
+  with errors.raises(ValueError, 'rollout.history sokoban edit'):
+    validate.config(c)
+  c.rollout.history, c.compaction.tokens = 'compact', 2
+  with errors.raises(ValueError, 'stages sft sokoban'):
+    build.experiment(c)
+  c = grpo.get_config('tiny,env=kuhn_poker')
+  c.rollout.history, c.compaction.tokens = 'compact', 2
+  with errors.raises(ValueError, 'rollout.history kuhn_poker compact'):
+    build.experiment(c)
+  c = grpo.get_config('tiny,env=frozen_lake')
+  c.rollout.history, c.rollout.kind = 'compact', 'options'
+  c.compaction.tokens = 2
+  with errors.raises(ValueError, 'rollout.kind options'):
+    validate.config(c)
   c = grpo.get_config('tiny,env=program')
   c.env.function, c.env.world = 'tests.gateway.players:play', 'countdown'
   c.rollout.history, c.compaction.threshold = 'compact', (300, 300)
@@ -99,6 +110,37 @@ def test_a_prompt_that_begins_anew_fits(tmp_path, changes, least):
   assert s.plan.context == made.context
   assert s.capacity.row == most * made.context + 99
   assert s.world.columns == (*s.world.family.columns, 'summary')
+  assert 'term:summary' in registry.provided(s.algorithm.spec)
+
+
+@pytest.mark.parametrize(
+  ('changes', 'least'),
+  [
+    # The request of 2 tokens, a summary of 4, an observation of 6, and 4.
+    ({}, 16),
+    (dict(compaction__tokens=3), None),  # three letters and an end
+    (dict(compaction__keep_task=True), 20),
+    (dict(compaction__summary='none'), 10),
+    (dict(compaction__summary='none', compaction__keep_task=True), 16),
+    (dict(rollout__max_message_tokens=5), 17),
+  ],
+)
+def test_a_prompt_that_begins_anew_fits_inside_jit(tmp_path, changes, least):
+  arg = 'tiny,env=carried_code'
+  own = dict(data=str(tmp_path), env__train=8, env__test=4)
+  if least is None:
+    with errors.raises(ValueError, 'compaction.tokens 4 carried_code 3'):
+      build.experiment(changed(arg=arg, **own, **changes))
+    return
+  own |= changes
+  low = dict(compaction__threshold=(least - 1, 40))
+  with errors.raises(ValueError, f'compaction.threshold {least} 40'):
+    build.experiment(changed(arg=arg, **own, **low))
+  low = dict(compaction__threshold=(least, 40))
+  s = build.experiment(changed(arg=arg, **own, **low))
+  rule = s.plan.compaction
+  assert s.capacity.row == rule.most * rule.context + 40
+  assert s.capacity.cache == rule.context + 1
   assert 'term:summary' in registry.provided(s.algorithm.spec)
 
 
