@@ -48,7 +48,7 @@ RULES = (
   ' you would take, "accept" what the other has proposed, or "reject" to end'
   ' the talks. You have {rounds} messages each; without a deal nobody gets any.'
 )
-_PROPOSAL = re.compile(r'propose((?: \d)+)')
+_PROPOSAL = re.compile(r'propose((?: [0-9])+)')
 
 
 class Truth(NamedTuple):

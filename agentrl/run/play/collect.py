@@ -24,9 +24,8 @@ from agentrl.rollout import (
 from agentrl.rollout import record as record_lib
 from agentrl.run import placement
 from agentrl.run.experiment import Experiment
-from agentrl.run.play import jit_compacted
+from agentrl.run.play import jit_compacted, seating
 from agentrl.run.play import readings as readings_lib
-from agentrl.run.play import seating
 from agentrl.task.base import make_attempts
 from agentrl.types import (
   AttemptPlan,
