@@ -115,6 +115,11 @@ def write_memory(
     name: m.write(state.memory[name], batch, credit, state.step)
     for name, m in alg.memory.items()
   }
+  key, params = step_key(state.key, Stream.LEAGUE, state.step), state.params
+  for name, m in alg.memory.items():
+    if m.keep is not None:
+      memory[name], params = m.keep(memory[name], params, state.step, key)
+  state = state.replace(params=params)
   metrics: Metrics = {}
   for name, m in alg.memory.items():
     metrics |= m.measure(memory[name])
@@ -296,7 +301,10 @@ def init_memory(
   alg: Algorithm, state: TrainState, batch: Batch, tasks: int
 ) -> TrainState:
   """Makes empty memories, for batches of this shape and `tasks` tasks."""
-  memory = {name: m.init(batch, tasks) for name, m in alg.memory.items()}
+  memory = {
+    name: m.begin(m.init(batch, tasks), state.params)
+    for name, m in alg.memory.items()
+  }
   return state.replace(memory=memory or ())
 
 

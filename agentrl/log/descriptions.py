@@ -43,6 +43,7 @@ METRICS: Mapping[str, Description] = {
       'reward',
       'of a game: what best responses gain, mean over the seats; 0: none can',
     ),
+    ('eval/seats', 'seats', 'of a game: that its own policies play'),
     (
       'eval/value_first_seat',
       'reward',
@@ -125,6 +126,10 @@ METRICS: Mapping[str, Description] = {
     ('texts/score', '0 to 1', 'mean (decisive + 1) / (read + 2) of entries'),
     ('texts/read', 'share', 'entries that were read at all'),
     ('texts/tokens', 'tokens', 'of an entry, mean'),
+    ('league/rating', 'Elo', 'of the policy, above what it began with'),
+    ('league/score', '0 to 1', 'of the policy against its past selves'),
+    ('league/rival_rating', 'Elo', 'of past selves, mean, likewise'),
+    ('league/size', 'past selves', 'in the league'),
     ('role_baseline/*', 'reward', 'moving average of the returns of a seat'),
     ('tasks/total', 'tasks', 'of the training set'),
     ('tasks/attempted', 'tasks', 'attempted at least once so far'),

@@ -256,7 +256,8 @@ def _facts(rows: Sequence[Row], header: Row) -> Iterator[str]:
   for name in ('seed', 'device'):
     if header.get(name) is not None:
       yield _entry(name, str(header[name]))
-  yield from _held_out_lines(judge(rows))
+  game = list(_game_lines(rows))
+  yield from game or _held_out_lines(judge(rows))
   yield from _forgetting_lines(rows)
   yield from _training_lines(rows)
   yield from _task_lines(rows)
@@ -297,6 +298,32 @@ def _held_out_lines(verdict: Verdict) -> Iterator[str]:
   turns = [f'{e.turns:.1f} {name}' for name, e in named if e.turns is not None]
   if turns:
     yield _entry('turns/episode', ', '.join(turns))
+
+
+def _game_lines(rows: Sequence[Row]) -> Iterator[str]:
+  """How good the policy is at a game that it plays with itself.
+
+  In place of its success, which is what one of its seats takes from another.
+  """
+  if not any(_number(row, 'eval/seats') for row in rows):
+    return
+  phases = [row.get('phase') for row in rows]
+  begin = phases.index('rl') if 'rl' in phases else len(rows)
+  each = [
+    _series(part, 'step', 'eval/exploitability')[:, 1]
+    for part in (rows[:begin], rows[begin:])
+  ]
+  start = 'warm start' if 'sft' in phases[:begin] else 'before RL'
+  named = [
+    f'{values[-1]:.3g} {name}'
+    for name, values in zip((start, 'after RL'), each, strict=True)
+    if len(values)
+  ]
+  if named:
+    yield _entry('exploitability', ', '.join(named))
+  rating = _series(rows, 'step', 'league/rating')[:, 1]
+  if named and len(rating):
+    yield _entry('rating', f'{rating[-1]:+.0f} Elo since it began')
 
 
 def _forgetting_lines(rows: Sequence[Row]) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from agentrl.memory import (
   compensation,
   experience,
+  league,
   replay,
   role_baseline,
   task_statistics,
@@ -13,6 +14,7 @@ from agentrl.memory import (
 __all__ = [
   'compensation',
   'experience',
+  'league',
   'replay',
   'role_baseline',
   'task_statistics',

@@ -1,9 +1,9 @@
 """Memory protocol."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from agentrl.types import Array, Batch, Credit, Metrics, Signals
+from agentrl.types import Array, Batch, Credit, Metrics, PyTree, Signals
 
 
 class Memory(NamedTuple):
@@ -15,6 +15,10 @@ class Memory(NamedTuple):
     batch that was trained on
   read: (state, batch, step, key) -> Batch, Signals; the batch may have grown
   measure: state -> Metrics, after it was written
+  begin: (state, params) -> state, when a stage begins; params are by role
+  keep: (state, params, step, key) -> state, params; after it was written, with
+    the parameters that the update has left. It replaces those of frozen `roles`
+  roles: the frozen roles whose parameters `keep` replaces
 
   Pieces of the slot 'task' that need the memory see its state on the host.
   """
@@ -25,3 +29,8 @@ class Memory(NamedTuple):
     lambda state, batch, step, key: (batch, {})
   )
   measure: Callable[[Any], Metrics] = lambda state: {}
+  begin: Callable[[Any, Mapping[str, PyTree]], Any] = lambda state, params: (
+    state
+  )
+  keep: Callable[..., tuple[Any, dict[str, PyTree]]] | None = None
+  roles: tuple[str, ...] = ()

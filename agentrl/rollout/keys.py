@@ -36,6 +36,7 @@ class Stream(enum.IntEnum):
   MEMORY = 4
   LOG = 5  # which trajectories are logged
   EVAL = 6  # the same at every evaluation: folded with its rounds, not a step
+  LEAGUE = 8  # which past self is the next rival
   ERROR = 7  # planted in step rewards: by step, or the same for the run
 
 

@@ -118,6 +118,7 @@ def reads(c: Config, alg: Algorithm) -> stale.Reads:
   asked = {x.role for x in c.service.values() if x.role}
   asked |= set(alg.players)
   frozen = {name for name in asked if c.role[name].kind == 'frozen'}
+  frozen -= {role for m in alg.memory.values() for role in m.roles}
   needs: list[str] = []
   for slot, name in (('task', spec.task), ('recall', spec.recall)):
     needs += registry.needs(spec, slot, slot, name) if name else ()

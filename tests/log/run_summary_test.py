@@ -282,3 +282,26 @@ def test_what_a_judge_was_asked_is_told():
 def test_a_judge_that_parts_from_the_truth_is_named(scores, solved, diverges):
   text = run_summary.summary(judged_rows(scores, solved), {})
   assert ('DIVERGES from held-out success' in text) == diverges
+
+
+def game(**last):
+  """Self-play: success is what one seat takes from the other."""
+  numbers = {'eval/success': 0.5, 'eval/episodes': 64, 'eval/solved': 32}
+  return [
+    {'step': 0, 'phase': 'eval', 'eval/exploitability': 0.458} | numbers | last,
+    {'step': 1, 'phase': 'rl', 'league/rating': 12.0},
+    {'step': 2, 'phase': 'rl', 'league/rating': 87.6},
+    {'step': 2, 'phase': 'eval', 'eval/exploitability': 0.0912}
+    | numbers
+    | last,
+  ]
+
+
+def test_a_game_with_oneself_is_told_by_how_exploitable_the_policy_is():
+  text = run_summary.summary(game(**{'eval/seats': 2}), {})
+  assert '0.458 before RL, 0.0912 after RL' in text
+  assert '+88 Elo' in text
+  assert 'held-out success' not in text
+  against = run_summary.summary(game(), {})  # somebody else has the other seat
+  assert 'held-out success' in against
+  assert 'Elo' not in against

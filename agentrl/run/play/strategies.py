@@ -13,6 +13,7 @@ import numpy as np
 
 from agentrl.env.jit.games import base, tree
 from agentrl.env.jit.games.tree import GameTree
+from agentrl.learner import policies
 from agentrl.learner.algorithm import POLICY
 from agentrl.model import microbatch
 from agentrl.rollout import jit_context, jit_sizes
@@ -33,10 +34,11 @@ def reader(s: Experiment) -> Callable[[PyTree], dict[str, float]] | None:
   """Returns (full parameters of the policy) -> how exploitable it is.
 
   None where that is not exact: no game is played, its tree is large, several
-  policies play it, or a turn reads more than its own observation
+  policies learn it, or a turn reads more than its own observation
   (rollout.history, window).
   """
-  if len(s.algorithm.players) > 1:
+  players = s.algorithm.players
+  if policies.learning(s.algorithm) != (POLICY,):
     return None
   env = s.world.env if isinstance(s.world, jit_sizes.TokenizedEnv) else None
   if not isinstance(env, base.Match | base.Against) or not env.rules.solvable:
@@ -48,7 +50,7 @@ def reader(s: Experiment) -> Callable[[PyTree], dict[str, float]] | None:
   read = strategy(s, game)
 
   def measure(params: PyTree) -> dict[str, float]:
-    played = read(params)
+    played = read(params if len(players) == 1 else params[POLICY])
     return {
       'eval/exploitability': tree.exploitability(game, played.moves),
       'eval/value_first_seat': float(tree.values(game, played.moves)[0]),

@@ -314,6 +314,7 @@ def eval_hook(
       scalars.append(evaluate.measure(mine, c.eval.episodes, len(tasks)))
       if exploit is not None:
         scalars[-1] |= exploit(axis.seed(policy, i))
+        scalars[-1] |= {'eval/seats': s.seats} if s.seats > 1 else {}
       if c.log.eval_trajectories and log is not None:
         logged = trajectory_log.first(c.log.eval_trajectories, last, attempts)
         some.append(keep(*logged, jnp.int32(step)))
