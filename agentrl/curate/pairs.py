@@ -170,7 +170,7 @@ def node_pairs(
   value, size = returns.episode(batch)
   term = batch.turns.terms[critique[0]] if critique else None
 
-  def compare(value, size, term):
+  def compare(turns, value, size, term):
     q = search_values.values(turns, value, term, alpha=alpha)  # [B, K]
     bound = search_values.means(turns, size)
     slack = ops.rounding(jnp.maximum(bound[:, None], bound[None]))  # [B, B, K]
@@ -188,7 +188,8 @@ def node_pairs(
     weight = jnp.isfinite(gap).reshape(-1).astype(value.dtype)
     return half(win).astype(jnp.int32), half(lose).astype(jnp.int32), weight
 
-  win, lose, weight = mesh.auto(compare, None, None, None)(value, size, term)
+  run = mesh.auto(compare, None, None, None)
+  win, lose, weight = run(turns, value, size, term)
   return batch.replace(pairs=Pairs(win=win, lose=lose, weight=weight))
 
 

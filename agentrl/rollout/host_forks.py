@@ -19,12 +19,13 @@ from agentrl.rollout.bundle import HostEnvBundle
 from agentrl.rollout.engine.engine import Completion, Engine
 from agentrl.rollout.forks import COUNTS, Ask, Played, refused
 from agentrl.rollout.record import Record
-from agentrl.rollout.workers.forked import Timelines
+from agentrl.rollout.workers.forked import STANDING, Timelines
 from agentrl.rollout.workers.pool import EnvBackend, EnvWorker
 from agentrl.task.base import make_attempts
 from agentrl.types import Status
 
 HISTORIES = ('full', 'turn')
+PROGRESS = 'progress'  # a column: the change of a potential, 0 at the start
 
 
 class _Place(NamedTuple):
@@ -47,6 +48,7 @@ class HostForks:
     *,
     workers: int,
     temperature: float = 1.0,
+    standing: int = STANDING,
   ):
     """Starts no environment yet.
 
@@ -55,6 +57,7 @@ class HostForks:
       make: an environment of the family
       key: of all that is drawn
       workers: turns that are played at a time
+      standing: environments that are kept at most
     Raises:
       ValueError: what cannot be replayed.
     """
@@ -67,7 +70,7 @@ class HostForks:
     self.counts: collections.Counter[str] = collections.Counter()
     self._world, self._engine, self._key = world, engine, key
     self._temperature = temperature
-    self._timelines = Timelines(make)
+    self._timelines = Timelines(make, standing=standing)
     self._workers = [
       EnvWorker(self._timelines.open, lambda: None) for _ in range(workers)
     ]
@@ -149,7 +152,15 @@ class HostForks:
       score=ended.score,
       # A function of the task, its seed and what was said.
       state=np.array([before.task, *message]).tobytes(),
+      value=self._value(ended),
     )
+
+  def _value(self, ended: pack.Episode) -> float | None:
+    """Returns the potential that progress adds up to, in [0, 1]."""
+    if not valued(self._world):
+      return None
+    total = sum(turn.info.get(PROGRESS, 0.0) for turn in ended.turns)
+    return min(max(total, 0.0), 1.0)
 
   def _count(self, at: Sequence[_Place], ended: Sequence[pack.Episode]) -> None:
     taken, counts = self._engine.taken(), self.counts
@@ -164,6 +175,11 @@ class HostForks:
     counts['reused'] += taken['prefix_hits']
     for name in ('env_steps', 'replayed'):
       counts[name] = self._timelines.counts[name]
+
+
+def valued(world: HostEnvBundle) -> bool:
+  """Returns whether environments know what their states are worth."""
+  return PROGRESS in world.family.columns
 
 
 @jax.jit

@@ -34,6 +34,7 @@ def copies(batch):
   return out
 
 
+@pytest.mark.slow
 def test_branches_repeat_what_they_share(batch):
   found = copies(batch)
   assert len(found) > 4
@@ -55,6 +56,7 @@ def test_branches_repeat_what_they_share(batch):
     )
 
 
+@pytest.mark.slow
 def test_a_branch_of_a_branch_has_the_luck_of_all_before_it(batch):
   """Some turns were sampled by a trajectory that repeats others itself."""
   found = copies(batch)
@@ -68,6 +70,7 @@ def test_a_branch_of_a_branch_has_the_luck_of_all_before_it(batch):
       assert batch.turns.state[i, last + 1] == batch.turns.state[j, last + 1]
 
 
+@pytest.mark.slow
 def test_shared_turns_weigh_once(batch):
   weighs: dict[int, list[float]] = {}
   for i, k in zip(*np.nonzero(batch.turns.valid), strict=True):
@@ -79,6 +82,7 @@ def test_shared_turns_weigh_once(batch):
   assert max(len(x) for x in weighs.values()) > 1
 
 
+@pytest.mark.slow
 def test_what_was_sampled_is_counted_once(batch):
   weight = batch.rows.weight[batch.rows.sampled]
   assert batch.sampled['tokens'] == weight.sum()
@@ -128,8 +132,14 @@ def descend(batch, group, rule, critique, more, fresh):
     path = (*path, max(scores, key=scores.get))
 
 
-@pytest.mark.parametrize('width', [2, 3])
-@pytest.mark.parametrize('criticised', [False, True])
+@pytest.mark.parametrize(
+  ('width', 'criticised'),
+  [
+    (2, True),
+    pytest.param(3, False, marks=pytest.mark.slow),
+    pytest.param(2, False, marks=pytest.mark.slow),
+  ],
+)
 def test_attempts_branch_where_uct_says(width, criticised):
   for seed in range(4):
     made = trees.grown(seed)

@@ -9,12 +9,15 @@ from agentrl import registry, segment
 from agentrl.configs import agent_q, base
 from agentrl.learner import update
 from agentrl.learner.algorithm import Algorithm
+from agentrl.log import metrics
 from agentrl.loss import ppo
+from agentrl.run import runner
 from agentrl.run.check import validate
 from agentrl.signal.base import Context
 from agentrl.types import LossInputs, Outputs
 from tests import errors
 from tests.advantage import search_values_test as trees
+from tests.run import small_configs
 
 SEED = 2
 
@@ -127,3 +130,22 @@ def test_a_judge_may_be_the_critic(arg):
   assert registry.settings_of(spec, 'collect', 'tree_search')[0][1][
     'critique'
   ] == ('judged',)
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+def test_two_real_steps_on_a_mesh(tmp_path):
+  """Searches, pairs and updates, on four devices."""
+  c = agent_q.get_config('tiny')
+  small = small_configs.SMALL | {'rollout.batch': 16, 'rollout.slots': 16}
+  c.update_from_flattened_dict({**small, 'steps': 2, 'sft.steps': 8})
+  c.data = str(tmp_path / 'data')
+  c.mesh.fsdp, c.mesh.tensor = 2, 2
+  runner.run(c, str(tmp_path / 'run'))
+  rows = [
+    x
+    for x in metrics.read(tmp_path / 'run' / metrics.FILE)
+    if 'rl' in x['phase']
+  ]
+  assert len(rows) >= 2
+  assert all(np.isfinite(x['loss/total']) for x in rows if 'loss/total' in x)

@@ -171,7 +171,7 @@ def paired(made, **how):
   ]
 
 
-@pytest.mark.parametrize('seed', range(3))
+@pytest.mark.parametrize('seed', range(2))
 def test_node_pairs_are_siblings_of_unlike_value(seed):
   made = trees.grown(seed)
   got = paired(made, most=16, margin=0.2)
@@ -179,7 +179,7 @@ def test_node_pairs_are_siblings_of_unlike_value(seed):
   assert set(got) == of_nodes(made, 0.2)
 
 
-@pytest.mark.parametrize('alpha', [0.0, 0.3, 1.0])
+@pytest.mark.parametrize('alpha', [0.3, 1.0])
 def test_a_critique_is_mixed_into_what_a_search_found(alpha):
   made, critique = trees.grown(0), trees.scores(0)
   terms = {**made.turns.terms, 'said': jnp.asarray(critique)}

@@ -50,7 +50,9 @@ def grown(history):
   return made, asks, played, dict(made.counts)
 
 
-@pytest.mark.parametrize('history', ['full', 'turn'])
+@pytest.mark.parametrize(
+  'history', ['full', pytest.param('turn', marks=pytest.mark.slow)]
+)
 def test_log_probs_of_branches_are_the_learners(history):
   made, _, played, _ = grown(history)
   record = made.record([x.place for x in played])

@@ -32,6 +32,7 @@ from agentrl.service.base import Function
 from agentrl.task.base import make_attempts
 from agentrl.types import TrainState
 
+IN_THREADS, IN_PROCESSES = 4096, 32  # environments that are kept standing
 EVALUATORS = ('truth', 'outcome', 'learned')
 
 
@@ -55,8 +56,7 @@ class Opened(NamedTuple):
     if name == 'outcome':
       return run_lib.outcome
     if name == 'truth':
-      env = self.experiment.world
-      if not (isinstance(env, TokenizedEnv) and jit_forks.valued(env.env)):
+      if not knows_values(self.experiment.world):
         raise ValueError(
           "--evaluator must be 'outcome' or 'learned' where an environment does"
           f' not value its states, got {name!r} for'
@@ -87,6 +87,13 @@ class Opened(NamedTuple):
       return values
 
     return evaluate
+
+
+def knows_values(world: TokenizedEnv | HostEnvBundle) -> bool:
+  """Returns whether a world says what its states are worth."""
+  if isinstance(world, TokenizedEnv):
+    return jit_forks.valued(world.env)
+  return host_forks.valued(world)
 
 
 @contextlib.contextmanager
@@ -178,4 +185,5 @@ def _outside(
     key,
     workers=c.host.num_envs or c.rollout.slots,
     temperature=temperature,
+    standing=IN_THREADS if worker == 'thread' else IN_PROCESSES,
   )

@@ -5,10 +5,14 @@ import pathlib
 import pytest
 
 from agentrl.configs import grpo, oprl
+from agentrl.env.worlds.countdown import Countdown
+from agentrl.env.worlds.household import Household
 from agentrl.lab.search import command, opened, searchers
 from agentrl.log import trajectories
 from agentrl.run import runner
 from tests import errors
+from tests.rollout import host_test as hosts
+from tests.rollout import jit_test as rollouts
 from tests.run.small_configs import SMALL
 
 ALL = tuple(searchers.SEARCHERS)
@@ -22,6 +26,12 @@ def test_what_does_not_fit_is_refused():
   with errors.raises(ValueError, '--evaluator beam outcome'):
     command.check(['mcts', 'beam'], 'outcome')
   command.check(['mcts', 'sample'], 'outcome')
+
+
+def test_which_worlds_value_their_states():
+  for family, known in ((Household(), True), (Countdown(), False)):
+    assert opened.knows_values(hosts.stage(family, [])) == known
+  assert opened.knows_values(rollouts.world())
 
 
 def trained(c, folder, **changes):
@@ -67,8 +77,6 @@ def test_searches_in_a_host_environment(tmp_path):
   how = dict(calls=10, tasks=3, logged=1)
   text = command.search_run(run, names, evaluator='outcome', **how)
   assert all(0 <= success(text, name) <= 100 for name in names)
-  with errors.raises(ValueError, '--evaluator truth household'):
-    command.search_run(run, ['mcts'], **how)
+  command.search_run(run, ['lookahead'], **how)  # by its potential
   with errors.raises(ValueError, '--evaluator learned grpo'):
     command.search_run(run, ['mcts'], evaluator='learned', **how)
-  assert opened.EVALUATORS == ('truth', 'outcome', 'learned')
