@@ -122,7 +122,8 @@ def _named() -> Iterator[str]:
   yield from (
     '',
     'Games add the columns `agent` and `seat`, the seat of a trajectory, and'
-    ' `match`, equal for the seats of one match.',
+    ' `match`, equal for the seats of one match. Where several policies play,'
+    ' the id `role` is the index of the one that wrote (`docs/POLICIES.md`).',
   )
   yield from ('', 'Environments add terms of their own:', '')
   yield from ('| environment | terms |', '|---|---|')
