@@ -1,30 +1,66 @@
-"""SLEA-RL's credit alone: GiGPO over clusters of states, no experience library.
+"""SLEA-RL: every turn reads what earlier attempts learned of what it observes.
 
 Paper: SLEA-RL: Step-Level Experience Augmented Reinforcement Learning for
 Multi-Turn Agentic Training, 2603.18079.
 
+  a_t ~ pi( . | o_t, E(o_t) ),   E(o_t) the entries most like o_t
   A(a_t) = z_group( sum r ) + omega z_cluster( sum over k >= t of
            gamma^(k-t) r_k ),   omega = 1, gamma = 0.95
 
-Turns of a group whose observations are much the same make a cluster, so that
-fewer are alone than with GiGPO's exact states. The paper clusters by
-embeddings of text; here a cluster is a hash of half of the observation's
-places, drawn once (rollout.state_hash_fraction = 0.5): boards that differ in d
-cells share it in about one of 2^d cases. With rollout.state_hash_fraction = 1
-this is gigpo.py.
+Before every turn the library is compared with the observation (recall
+'observed'); what is read stands in the prompt that the turn is sampled and
+trained on. After every update a service writes entries about groups that have
+solved and failed. Turns of a group in one cluster of observations are compared
+with each other; on hosts a cluster is one text, so that the credit is gigpo.py.
 
-Missing: the experience library, read at every step and written by a language
-model. What this run reaches says nothing of retrieval.
+It plays door codes in three rooms (docs/ENVIRONMENTS.md): what the second door
+is is seen by those who have opened the first, so that what is read at the start
+tells nothing of it. A small model learns to read notes in the stage `follow`,
+on tasks with codes of their own, and a function writes them; elsewhere the
+policy does. Inside jit nothing is read and a cluster is a hash of half of the
+observation's places: credit alone. Controls:
+
+  --config.hp.recall.observed.every=episode   read once, by the first room
+  --config.hp.recall.observed.arm=empty       written and not read
+  --config.hp.recall.observed.arm=shuffled    each in the place of another
+
+Where it differs: likeness is of n-grams and not of embeddings, one entry is
+read and not two that worked and one that failed, and there is no warm-up
+before anything is read.
+
+Expect all rooms to be opened by turns that read, and one in three doors after
+the first by those that read once.
 
   python -m experiments.train --config=configs/slea_rl.py \
     --workdir=runs/slea_rl
 """
 
-from agentrl.configs import gigpo
+from agentrl.configs import base, envs, gigpo
+from agentrl.env.worlds import door_codes
+
+ROOMS = 3
 
 
 def get_config(arg=''):
-  c = gigpo.get_config(arg)
+  world = 'door_codes'
+  c = gigpo.get_config(','.join(filter(None, (f'env={world}', arg))))
   c.method = 'slea_rl'
-  c.rollout.state_hash_fraction = 0.5
-  return c
+  if envs.in_jit(c.env.name):
+    c.rollout.state_hash_fraction = 0.5
+    return c
+  c.memory, c.recall = ('texts',), 'observed'
+  base.hp(c, 'memory', 'texts', write='service', service='writer')
+  if c.env.name != world:
+    base.service(c, 'writer', role='policy', message=64)
+    return base.finish(c)
+  c.env.update(dict(rooms=ROOMS, numbered=False))
+  c.rollout.update(dict(max_turns=ROOMS, history='turn'))
+  base.service(c, 'writer', function=f'{door_codes.__name__}:lesson')
+  base.hp(c, 'memory', 'texts', capacity=16, operations=ROOMS)
+  base.hp(c, 'recall', 'observed', tokens=16, heading=door_codes.HEADING)
+  c.model.update(dict(positions=0, theta=100.0))  # it looks notes up sooner
+  told = {'env.told': True, 'env.rooms': 1, 'env.train': 20_000}
+  told |= {'sft.batch': 64, 'sft.lr': 5e-3}
+  base.stage(c, 'follow', kind='sft', steps=3000, changes=told)
+  c.stages, c.steps = ('follow', 'rl'), 30
+  return base.finish(c)

@@ -131,7 +131,6 @@ REASONS = {
   'oprl_sparse': 'these worlds pay the outcome alone: it is oprl',
   'para_grpo': LACKS,
   'ppr': LACKS,
-  'slea_rl': LACKS,
   'steppo': 'messages of one action: it is ppo_turn',
   'truncated_is': SAME,
 }

@@ -53,21 +53,23 @@ class Question:
     pass
 
 
-def remembering(c, folder, steps, **memory):
+def remembering(c, folder, steps, recall='nearest', **memory):
   c.data, c.steps = str(folder / 'data'), steps
   c.checkpoint.every = 2
   c.loss = (*c.loss, 'entropy')  # moves it even if nothing is solved
   c.curate, c.hp.curate = (), {}
-  c.memory, c.recall = ('texts',), 'nearest'
+  c.memory, c.recall = ('texts',), recall
   base.hp(c, 'memory', 'texts', capacity=4, tokens=8, **memory)
-  base.hp(c, 'recall', 'nearest', k=2, tokens=16, least=-1.0)
+  base.hp(c, 'recall', recall, k=2, tokens=16, least=-1.0)
   return base.fill(c)
 
 
-def read(run):
-  """Which entry each logged trajectory of an update has read."""
-  log = trajectories.Log(run)
-  return [x['ids']['note0'] for x in log if x['phase'] == 'rl']
+def read(run, by_turn=False):
+  """Which entry each logged trajectory of an update has read, at first."""
+  log = [x for x in trajectories.Log(run) if x['phase'] == 'rl']
+  if by_turn:
+    return [x['turns'][0]['terms']['note0'] for x in log if x['turns']]
+  return [x['ids']['note0'] for x in log]
 
 
 def lake(folder):
@@ -107,11 +109,12 @@ def test_killed_at_ten_moments_it_ends_bit_for_bit_inside_jit(
   assert max(read(whole)) >= 0  # something was solved, written and read
 
 
-def test_killed_at_ten_moments_it_has_equal_rows_on_hosts(tmp_path):
+@pytest.mark.parametrize('recall', ['nearest', 'observed'])
+def test_killed_at_ten_moments_it_has_equal_rows_on_hosts(tmp_path, recall):
   def config():
     arg = f'tiny,env={__name__}:Noting'
     c = small_configs.countdown(arg, log__groups=-1, sft__steps=0)
-    return remembering(c, tmp_path, 11, write='note')
+    return remembering(c, tmp_path, 11, recall, write='note')
 
   whole, cut = str(tmp_path / 'whole'), str(tmp_path / 'cut')
   runner.run(config(), whole)
@@ -122,5 +125,5 @@ def test_killed_at_ten_moments_it_has_equal_rows_on_hosts(tmp_path):
   same.assert_same_run(
     whole, cut, steps=11, but=(*same.SLOTS, 'eval/engine/'), atol=1e-5
   )
-  entries = read(whole)
+  entries = read(whole, by_turn=recall == 'observed')
   assert len(np.unique(entries)) > 1

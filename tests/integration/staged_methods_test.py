@@ -332,6 +332,8 @@ ALIKE = (
   'implicit_inference',
   'masksearch',
   'memory_r1',
+  'skill_sd',
+  'slea_rl',
   'tablegpt_r1',
   'training_free_grpo',
 )

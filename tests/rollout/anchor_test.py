@@ -71,8 +71,9 @@ def test_an_impossible_share_says_what_to_change(anchor):
     jit_rollout.RolloutSizes(slots=1, turns=1, message=1, anchor=anchor)
 
 
-def test_slea_is_gigpo_but_for_its_states():
-  one, other = (x.get_config('tiny').to_dict() for x in (gigpo, slea_rl))
+def test_inside_jit_slea_is_gigpo_but_for_its_states():
+  arg = 'tiny,env=sokoban'
+  one, other = (x.get_config(arg).to_dict() for x in (gigpo, slea_rl))
   assert other['rollout'].pop('state_hash_fraction') == 0.5
   assert one['rollout'].pop('state_hash_fraction') == 1.0
   assert other | {'method': 'gigpo'} == one
