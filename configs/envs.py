@@ -178,6 +178,11 @@ OWN: dict[str, dict[str, Any]] = {
     'host': dict(max_observation_tokens=56),
     'env': dict(train=4000),
   },
+  'reflections': {
+    'rollout': dict(history='turn', max_message_tokens=3, max_turns=3),
+    'host': dict(max_observation_tokens=32),
+    'env': dict(train=1000),
+  },
   'sessions': {
     # Notes are what it remembers.
     'rollout': dict(history='turn', max_message_tokens=32, max_turns=10),

@@ -85,6 +85,7 @@ FAMILIES: dict[str, str] = {
   'reasoning_gym': 'agentrl.env.external.reasoning_gym:ReasoningGym',
   'program': 'agentrl.env.files.program:Program',
   'recommendation': 'agentrl.env.worlds.recommendation:Recommendation',
+  'reflections': 'agentrl.env.worlds.reflections:Reflections',
   'scienceworld': 'agentrl.env.external.scienceworld:ScienceWorld',
   'search_questions': 'agentrl.env.worlds.search_questions:SearchQuestions',
   'sessions': 'agentrl.env.worlds.sessions.env:Sessions',

@@ -332,6 +332,7 @@ ALIKE = (
   'implicit_inference',
   'masksearch',
   'memory_r1',
+  'retroformer',
   'skill_sd',
   'slea_rl',
   'tablegpt_r1',

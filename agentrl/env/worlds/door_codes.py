@@ -88,7 +88,7 @@ class DoorCodes:
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
     """Yields tasks demonstrated by the code; see `EnvFamily`."""
-    return task_sampling.drawn(self._draw, self._solve, split, count, seed)
+    return task_sampling.drawn(self.draw, self._solve, split, count, seed)
 
   def describe(self, task: Mapping[str, Any]) -> str:
     return observation(task)
@@ -102,7 +102,8 @@ class DoorCodes:
     shown = task if self.numbered else task | {'case': ''}
     return shown, tuple(str(task['code']))
 
-  def _draw(self, rng: np.random.Generator) -> dict[str, Any]:
+  def draw(self, rng: np.random.Generator) -> dict[str, Any]:
+    """Draws a task."""
     door, case = [int(rng.integers(self.doors))], int(rng.integers(CASES))
     door += rng.integers(self.doors, size=self.rooms - 1).tolist()
     codes, notes = self.lasting(), list[str]()
