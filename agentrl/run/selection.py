@@ -16,6 +16,7 @@ from agentrl.stats import paired, reward_quality, selection
 from agentrl.stats.selection import Attempts
 from agentrl.types import Span, Status
 
+THINKING = 'least_overthinking'
 Play = Callable[..., Record]
 # (attempts, record) -> [B] reward by what a run has learned of it
 Score = Callable[[types.Attempts, Record], np.ndarray]
@@ -145,9 +146,26 @@ def table(x: Attempts, broken: int = 0) -> str:
         made, success = selection.point(rule, x, n)
         lines.append(_line(rule, n, made, _gain(success, alone)))
   lines += ['', _thinking(x)]
+  if selection.tells(THINKING, x):
+    lines += ['', _against(x)]
   if selection.tells('learned_reward', x):
     lines += ['', *_overoptimisation(x)]
   return '\n'.join(lines)
+
+
+def _against(x: Attempts) -> str:
+  """Says what choosing by thoughts gains on choosing otherwise, of all k.
+
+  Task by task. Another rule that prefers no attempt to another is random.
+  """
+  k = x.solved.shape[1]
+  _, own = selection.point(THINKING, x, k)
+  told = []
+  for rule in ('random', 'fewest_tokens', 'majority'):
+    if rule == 'random' or selection.tells(rule, x):
+      _, other = selection.point(rule, x, k)
+      told.append(f'{rule} {_gain(own, other)}')
+  return f'{THINKING} of {k} attempts, more than {", ".join(told)}'
 
 
 def _overoptimisation(x: Attempts) -> list[str]:

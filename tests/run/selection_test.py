@@ -1,8 +1,11 @@
 """What selection reads of records, and its table."""
 
+import re
+
 import jax
 import numpy as np
 import pytest
+from scipy import stats
 
 from agentrl.rollout import record as record_lib
 from agentrl.run import selection as lib
@@ -129,6 +132,43 @@ def test_the_table_has_what_thoughts_say_of_failures():
   assert '1.00 [1.00, 1.00]' in text
   x = x._replace(solved=np.zeros((12, 4), bool))
   assert 'success and a failure' in lib.table(x)
+
+
+def thinking(seed, tasks=200, k=4, planted=True):
+  """Failures think longer, if planted; messages are of any length."""
+  g = np.random.default_rng(seed)
+  solved = g.random((tasks, k)) < 0.5
+  longer = ~solved if planted else g.random(solved.shape) < 0.5
+  thoughts = g.poisson(3 + 5 * longer)
+  actions = g.integers(1, 4, solved.shape)
+  return _attempts()._replace(
+    **dict.fromkeys(('logp', 'calls', 'outcome', 'learned'), 1.0 * solved),
+    solved=solved, thoughts=thoughts * actions, actions=actions,
+    answer=g.integers(0, 2, solved.shape),
+    tokens=g.integers(20, 60, solved.shape),
+  )  # fmt: skip
+
+
+def test_choosing_by_thoughts_is_compared_with_other_rules():
+  """With a planted truth, and where thoughts say nothing."""
+  x = thinking(0)
+  (line,) = [y for y in lib.table(x).splitlines() if y.startswith('least_over')]
+  found = re.findall(r'(\w+) ([-+.\d]+)% \[([-+.\d]+)%, ([-+.\d]+)%\]', line)
+  assert [y[0] for y in found] == ['random', 'fewest_tokens', 'majority']
+  rows = zip(x.thoughts / x.actions, x.solved, strict=True)
+  own = np.array(
+    [solved[score == score.min()].mean() for score, solved in rows]
+  )
+  gain = own - x.solved.mean(axis=1)
+  half = stats.t.ppf(0.975, 199) * gain.std(ddof=1) / np.sqrt(200)
+  want = 100 * np.array([gain.mean(), gain.mean() - half, gain.mean() + half])
+  np.testing.assert_allclose([float(y) for y in found[0][1:]], want, atol=0.051)
+  assert all(float(low) > 0 for _, _, low, _ in found)
+  x = thinking(1, planted=False)
+  (line,) = [y for y in lib.table(x).splitlines() if y.startswith('least_over')]
+  gains = re.findall(r' ([-+.\d]+)% \[', line)
+  assert len(gains) == 3
+  assert max(abs(float(y)) for y in gains) < 15
 
 
 @pytest.mark.parametrize('tasks', [0, 1])
