@@ -36,6 +36,7 @@ from agentrl.text.tool_calls.base import spoken
 
 SERVICE = 'service'
 FIRST = 8  # attempts without a note, of which the first that fails is shown
+ACTING = 0.8  # share of told tasks that ask to act on notes, the harder part
 RULES = (
   'You see the doors that an actor came to and the codes it said, the last of'
   ' which was wrong. Write a note that would help it, a door and its code, such'
@@ -124,7 +125,7 @@ class Reflections:
     told = dataclasses.replace(self.world, told=True, rooms=1)
     task = told.draw(rng) | {'seen': ''}
     task['code'] = str(task['code'])
-    if rng.random() < 0.5:
+    if rng.random() < ACTING:
       return task
     doors = rng.integers(self.doors, size=rng.integers(1, self.rooms + 1))
     said = [(DOORS[i], str(rng.integers(1, self.codes + 1))) for i in doors]
