@@ -150,10 +150,10 @@ class DoorCodesEnv:
       return Step(LOST, done=True, invalid=True, info=info)
     if said != str(task['code'])[room]:
       return Step('', done=True, info=info)
-    self._room += 1
     reward = 1 / len(doors)
-    if self._room == len(doors):
+    if room == len(doors) - 1:
       return Step('', reward, True, 1.0, info=info)
+    self._room += 1
     return Step(doors[self._room], reward, info=info)
 
   def close(self) -> None:
