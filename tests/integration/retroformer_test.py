@@ -37,28 +37,26 @@ def test_a_policy_is_trained_and_its_actor_stays_as_it_is(tmp_path):
       assert row['rollout/service/actor/calls'] > 0
 
 
+def success(folder, name, **changes):
+  """Success by each retry on held-out tasks, of an actor that is a rule."""
+  c = retroformer.get_config('tiny')
+  c.data, c.env.actor = str(folder / 'data'), 'follower'
+  c.env.test, c.eval.episodes, c.checkpoint.every = 200, 400, 1000
+  with c.unlocked():
+    del c.service['actor'], c.role['actor']
+    c.stage.follow.steps, c.steps = 600, 40
+  with c.ignore_type():
+    c.update_from_flattened_dict(changes)
+  runner.run(c, str(folder / name))
+  rows = metrics.read(str(folder / name / 'metrics.jsonl'))
+  last = [x for x in rows if x['phase'] == 'eval'][-1]
+  return np.array([last[f'eval/total/by_{n + 1}'] for n in range(3)])
+
+
 @pytest.mark.slow
 @pytest.mark.nightly
-def test_trained_reflections_help_more_than_untrained_and_random(tmp_path):
-  """Success by retry, of an actor that follows most of its notes."""
-
-  def config(name, **changes):
-    c = retroformer.get_config('tiny')
-    c.data = str(tmp_path / 'data')
-    c.env.test, c.eval.episodes, c.checkpoint.every = 200, 400, 1000
-    with c.unlocked():
-      c.stage.follow.steps = 1500
-    with c.ignore_type():
-      c.update_from_flattened_dict(changes)
-    runner.run(c, str(tmp_path / name))
-    rows = metrics.read(str(tmp_path / name / 'metrics.jsonl'))
-    return [x for x in rows if x['phase'] == 'eval'][-1]
-
-  trained = config('trained')
-  untrained = config('untrained', steps=0)
-  random = config('random', steps=0, **{'env.arm': 'random'})
-  none = config('none', steps=0, **{'env.arm': 'none'})
-  for n in (1, 2, 3):
-    name = f'eval/by_{n}'
-    others = max(x[name] for x in (untrained, random, none))
-    assert trained[name] > others + 0.1 * (n > 1)
+def test_trained_reflections_help_more_than_random_and_none(tmp_path):
+  trained = success(tmp_path, 'trained')
+  random = success(tmp_path, 'random', **{'env.arm': 'random'})
+  none = success(tmp_path, 'none', **{'env.arm': 'none'})
+  assert (trained > np.maximum(random, none) + 0.1).all()
