@@ -66,11 +66,14 @@ def beam(tree: Tree, *, width: domain.Count = 4) -> Search:
 
 
 def lookahead(tree: Tree) -> Search:
-  """Samples several next turns and takes the best, one depth after another."""
+  """Samples several next turns and takes the best, one depth after another.
+
+  Of equal ones it takes one that has not ended: more can come of it.
+  """
   each, node = max(1, tree.left // tree.turns), ROOT
   while tree.open and not tree.ended[node]:
     found = yield [node] * min(each, tree.left)
-    node = max(found, key=tree.known)
+    node = max(found, key=lambda x: (tree.known(x), not tree.ended[x]))
   return node
 
 

@@ -119,6 +119,14 @@ def test_a_success_ends_a_search():
     assert found.trees[0].spent < 8, name
 
 
+def test_lookahead_goes_on_where_an_end_is_worth_no_more():
+  tree = Tree(0, calls=8, turns=2)
+  search = searchers.lookahead(tree)
+  assert next(search) == [0] * 4
+  found = [node(tree, 0, 0.0, ended=i < 3, message=i) for i in range(4)]
+  assert search.send(found) == [found[3]] * 4
+
+
 def node(tree, parent, value, ended=False, message=0):
   x = Played(0, (message,), 0.0, 0.0, ended, value, b'')
   return tree.add(parent, x, value)
