@@ -17,6 +17,7 @@ from agentrl.nn import transformer
 from agentrl.rollout import host, pack
 from agentrl.rollout import record as record_lib
 from agentrl.rollout.engine.engine import Engine, Sizes
+from agentrl.rollout.limits import EpisodeLimits
 from agentrl.rollout.workers.pool import env_workers
 from agentrl.task.base import make_attempts
 from agentrl.text import chat_format, tokenizer
@@ -27,7 +28,7 @@ VOCAB = WORDS.vocab_size
 SHAPE = transformer.DecoderConfig(
   vocab=VOCAB, width=16, layers=2, heads=2, kv_heads=2, head_dim=8, mlp=32
 )
-LIMITS = host.EpisodeLimits(
+LIMITS = EpisodeLimits(
   turns=4, message=6, observation=96, opening=0, context=300, row=500
 )
 TASKS = [{'question': f'number {i}'} for i in range(4)]

@@ -14,6 +14,7 @@ import pytest
 from agentrl.env.worlds.countdown import Countdown
 from agentrl.model import hf_weights
 from agentrl.rollout import host, pack, record
+from agentrl.rollout.limits import EpisodeLimits
 from agentrl.rollout.scripted import ScriptedGenerator
 from agentrl.rollout.workers.pool import env_workers
 from agentrl.task.base import make_attempts
@@ -22,7 +23,7 @@ from agentrl.types import Status
 from tests import smollm2
 
 pytestmark = [pytest.mark.slow, smollm2.installed]
-LIMITS = host.EpisodeLimits(
+LIMITS = EpisodeLimits(
   turns=4, message=200, observation=400, opening=400, context=4000
 )
 TASK = {'target': 24, 'numbers': [2, 3, 4]}

@@ -11,6 +11,7 @@ from agentrl.rollout.chat_generator import (
   WrittenMessage,
   generate_by,
 )
+from agentrl.rollout.limits import EpisodeLimits
 from agentrl.rollout.threaded import ThreadedGenerator
 from agentrl.service.base import ServiceFault
 from agentrl.task.base import make_attempts
@@ -20,7 +21,7 @@ from tests.rollout import hosted
 from tests.rollout.chatty import Chatty
 
 WORDS = tokenizer.Embedded()
-LIMITS = host.EpisodeLimits(
+LIMITS = EpisodeLimits(
   turns=3, message=8, observation=80, opening=0, context=300
 )
 

@@ -19,6 +19,7 @@ from agentrl.rollout import jit as jit_rollout
 from agentrl.rollout import record as record_lib
 from agentrl.rollout.engine import engine as engine_lib
 from agentrl.rollout.engine.engine import Engine, Sizes
+from agentrl.rollout.limits import EpisodeLimits
 from agentrl.rollout.scripted import ScriptedGenerator
 from agentrl.rollout.workers.pool import env_workers
 from agentrl.task.base import make_attempts
@@ -41,7 +42,7 @@ SHAPE = transformer.DecoderConfig(
   vocab=VOCAB, width=16, layers=1, heads=2, kv_heads=2, head_dim=8, mlp=32
 )
 MODULE = policy.module(SHAPE)
-LIMITS = host.EpisodeLimits(
+LIMITS = EpisodeLimits(
   turns=5, message=4, observation=56, opening=0, context=300, seconds=20.0
 )
 
@@ -160,7 +161,7 @@ def test_the_same_as_inside_jit(history, window):
     lambda: jit_rollout.rollout(world, plan, speaker, attempts, key)
   )()
   heard = world.obs_tokens
-  limits = host.EpisodeLimits(
+  limits = EpisodeLimits(
     turns=4,
     message=2,
     observation=heard,
@@ -204,7 +205,7 @@ def test_the_same_as_inside_jit(history, window):
 @pytest.mark.slow
 def test_repeated_turns_keep_their_entropy_and_version():
   """A branch says again what its origin said, and nobody samples it anew."""
-  plan = host.EpisodeLimits(
+  plan = EpisodeLimits(
     turns=4,
     message=2,
     observation=inside().obs_tokens,
@@ -244,7 +245,7 @@ def test_repeated_turns_keep_their_entropy_and_version():
 @pytest.mark.parametrize('moved', [False, True])
 def test_an_attempt_goes_on_where_it_was_cut(moved):
   """It is the attempt played at once, unless its world has moved meanwhile."""
-  plan = host.EpisodeLimits(
+  plan = EpisodeLimits(
     turns=4,
     message=2,
     observation=inside().obs_tokens,

@@ -9,9 +9,10 @@ import pytest
 
 from agentrl.env.jit import sokoban_levels
 from agentrl.loss import reduce
-from agentrl.rollout import actor, host
+from agentrl.rollout import actor
 from agentrl.rollout import jit as jit_rollout
 from agentrl.rollout import record as record_lib
+from agentrl.rollout.limits import EpisodeLimits
 from agentrl.task.base import make_attempts
 from agentrl.types import Messages, Prefix, Span, Status
 from tests.rollout import host_test
@@ -254,7 +255,7 @@ def diverged():
 @functools.cache
 def hosted(which):
   heard = inside().obs_tokens
-  limits = host.EpisodeLimits(
+  limits = EpisodeLimits(
     turns=K, message=M, observation=heard, opening=0, context=K * (heard + M)
   )
   tasks = [

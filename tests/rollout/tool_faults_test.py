@@ -11,6 +11,7 @@ import pytest
 
 from agentrl.env.worlds.math_python import MathPython
 from agentrl.rollout import host
+from agentrl.rollout.limits import EpisodeLimits
 from agentrl.task.base import make_attempts
 from agentrl.text import chat_format, tokenizer
 from agentrl.types import Status
@@ -30,7 +31,7 @@ NAUGHTY = {
   'prints': ("while True: print('x' * 1000)", {'output', 'time'}),
   'sleeps': ('import time\ntime.sleep(600)', {'time'}),
 }
-LIMITS = host.EpisodeLimits(
+LIMITS = EpisodeLimits(
   turns=3, message=128, observation=600, opening=0, context=2200, seconds=120.0
 )
 

@@ -8,6 +8,7 @@ import pytest
 from agentrl.env.files import program
 from agentrl.env.worlds.unreliable_tools.env import UnreliableTools
 from agentrl.rollout import host
+from agentrl.rollout.limits import EpisodeLimits
 from agentrl.run import runner, workdir
 from agentrl.serve import chat
 from agentrl.task.base import make_attempts
@@ -17,7 +18,7 @@ from tests.rollout import hosted
 from tests.run.small_configs import countdown
 
 WORDS = tokenizer.Embedded()
-LIMITS = host.EpisodeLimits(
+LIMITS = EpisodeLimits(
   turns=6, message=60, observation=200, opening=0, context=900
 )
 

@@ -19,6 +19,7 @@ from agentrl.env.jit import frozen_lake, sokoban, sokoban_levels
 from agentrl.rollout import actor, host, pack
 from agentrl.rollout import jit as jit_rollout
 from agentrl.rollout import record as record_lib
+from agentrl.rollout.limits import EpisodeLimits
 from agentrl.rollout.scripted import ScriptedGenerator
 from agentrl.rollout.workers.pool import env_workers
 from agentrl.run import build
@@ -147,7 +148,7 @@ def lake_on_hosts():
     width,
     len(chat_format.bare(WORDS).start([host.Message('user', 'P___H____')]).ids),
   )
-  limits = host.EpisodeLimits(
+  limits = EpisodeLimits(
     turns=TURNS,
     message=2,
     observation=width,
