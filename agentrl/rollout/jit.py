@@ -231,7 +231,8 @@ def play_turn(world, plan, actor, attempts, keys, slots: Slots, cache):
     status, over, now = jit_compaction.settle(
       world, plan, attempts, after, now, done=step.done, score=step.score, at=at
     )
-    after = after.replace(segments=now)
+    filled = jnp.where(now.begins, 0, after.filled)
+    after = after.replace(segments=now, filled=filled)
   record = _write(attempts, slots, read, message, step, given)
   ended = jnp.where(over, slots.traj, b)
   record = record.replace(

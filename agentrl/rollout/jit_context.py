@@ -118,8 +118,7 @@ def make_prompt(
   tokens, length = jax.vmap(observation_tokens.concat)(
     [(slots.last[:, None], pending), (context, context_len)]
   )
-  start = jnp.where(fresh, 0, slots.filled)
-  return Prompt(tokens, length, start, **unset, **ids)
+  return Prompt(tokens, length, slots.filled, **unset, **ids)
 
 
 def remember(

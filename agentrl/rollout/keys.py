@@ -7,6 +7,7 @@
   of turn k               fold_in(·, k + 1): 0: message, 1: environment
   of token t of a message fold_in(·, t), in actor.py and engine/programs.py
   of compaction (hosts)   numpy's generator of (task or message key, COMPACTION)
+  of a placebo inside jit fold_in(message key, COMPACTION); lengths as on hosts
 
 So nothing depends on the slot or on the rest of the batch. Turns copied from
 another trajectory (types.Copies) repeat the environment's random draws; an

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from agentrl.configs import compaction_rl
+from agentrl.configs import base, compaction_rl
 from agentrl.log import metrics
 from agentrl.run import runner
 from tests.integration import same
@@ -65,6 +65,29 @@ def test_two_updates(tmp_path, summary):
   assert {w for x in marked for w in np.ravel(x)} == {
     0.0 if summary == 'masked' else 1.0
   }
+
+
+@pytest.mark.slow
+def test_a_killed_run_inside_jit_goes_on_bit_for_bit(tmp_path):
+
+  def run_config():
+    arg = 'tiny,env=carried_code'
+    c = small_configs.two_layers(compaction_rl.get_config(arg), tmp_path)
+    c.env.update(dict(train=8, test=4))
+    c.rollout.max_turns, c.steps, c.log.groups = 10, 4, -1
+    c.reward = ('env', 'turn_cost')  # an untrained policy solves nothing
+    base.hp(c, 'reward', 'turn_cost', cost=0.1)
+    return c
+
+  whole, cut = str(tmp_path / 'whole'), str(tmp_path / 'cut')
+  runner.run(run_config(), whole)
+  with after_row(2):
+    runner.run(run_config(), cut)
+  runner.run(run_config(), cut)
+  same.assert_same_run(whole, cut, steps=4)
+  steps = rows_of(tmp_path / 'cut', 'rl')
+  assert min(x['rollout/summary'] for x in steps) > 0
+  assert max(x['logp/sampler_mismatch_max'] for x in steps) < 5e-5
 
 
 @pytest.mark.nightly
