@@ -20,7 +20,7 @@ BROKEN = (2, 5, 8, 15)  # one of each group
 # Without them the second and the third group agree.
 OUTCOME = [0, 1, 0, 1, 1, 0, 1, 1, 1, 0, 0, 0, 0, 1, 1, 0]
 COMPANIONS = (1, 6)
-HP = {'branch': {'chance': 1.0}}
+HP = {'branch': {'chance': 1.0}, 'tree_search': {'rounds': 2}}
 COLUMNS = ('calls', 'faults', 'answers')  # of worlds of tools
 PIECES = registry.names('collect')
 # Keeps two of the three members of each group that count, and nobody else.
