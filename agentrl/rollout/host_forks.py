@@ -85,6 +85,7 @@ class HostForks:
   def begin(self, tasks: Sequence[int]) -> list[int]:
     self.counts = collections.Counter(dict.fromkeys(COUNTS, 0))
     self._timelines.forget()
+    self._engine.forget()  # so that counts do not depend on what was before
     at = np.asarray(tasks, np.int32)
     seeds = _drawn(self._key, at, np.full_like(at, -1))
     nothing = pack.Episode((), Status.SCHEDULE, 0.0)

@@ -117,6 +117,17 @@ def test_a_message_depends_on_its_task_and_call_alone():
   made.close()
 
 
+def test_counts_do_not_depend_on_what_was_played_before():
+  made, counts = opened(), []
+  for _ in range(2):
+    (root,) = made.begin([2])
+    made.play([Ask(root, 2, i) for i in range(3)])
+    counts.append(dict(made.counts))
+  assert counts[0] == counts[1]
+  assert counts[0]['read'] > 0
+  made.close()
+
+
 def test_turns_run_out():
   made = opened()
   (place,) = made.begin([1])

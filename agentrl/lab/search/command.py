@@ -78,5 +78,7 @@ def search_run(
     f' {tasks} tasks, at most {calls} calls and {s.plan.turns} turns, values by'
     f' {evaluator!r}; all but success is per task'
   )
-  see = evaluation.to_see(os.path.join(folder, names[0]))
-  return f'{head}\n\n{report.table(found)}\n\n{see}'
+  text = f'{head}\n\n{report.table(found)}'
+  if not logged:
+    return text
+  return f'{text}\n\n{evaluation.to_see(os.path.join(folder, names[0]))}'

@@ -216,6 +216,10 @@ class Engine:
     self._scheduler.cancel(sequence)
     self._requests.pop(sequence, None)
 
+  def forget(self) -> None:
+    """Stops sharing what is cached so far with sequences to come."""
+    self._scheduler.renew()
+
   def dispatch(self) -> None:
     """Enqueues prefill chunks and a burst of decoding."""
     if self._params is None:
