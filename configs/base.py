@@ -247,6 +247,29 @@ def stage(
   c.stage[name] = ConfigDict(traverse_util.unflatten_dict(flat, sep='.'))
 
 
+def follow_notes(
+  c: ConfigDict,
+  steps: int,
+  changes: Mapping[str, Any] | None = None,
+  *,
+  lr: float | None = None,
+) -> None:
+  """Adds a stage before RL of door codes that teaches a model to read notes.
+
+  Args:
+    steps: of RL behind it
+    changes: of the stage, beside tasks with codes of their own
+    lr: of RL, if the model is trained from scratch
+  """
+  c.model.update(dict(positions=0, theta=100.0))  # it looks notes up sooner
+  told = {'env.told': True, 'env.train': 20_000}
+  told |= {'sft.batch': 64, 'sft.lr': 5e-3} | dict(changes or {})
+  stage(c, 'follow', kind='sft', steps=3000, changes=told)
+  c.stages, c.steps = ('follow', 'rl'), steps
+  if lr and not c.model.path:
+    c.role.policy.lr = lr
+
+
 def source(c: ConfigDict, name: str, **fields) -> None:
   """Adds a source of trajectories, for c.sft.mix or c.prefix_source to name.
 

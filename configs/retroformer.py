@@ -50,10 +50,5 @@ def get_config(arg=''):
   c.env.actor = 'service'
   base.role(c, 'actor', kind='frozen')
   base.service(c, 'actor', role='actor', message=2, context=32)
-  c.role.policy.lr = 5e-3
-  c.model.update(dict(positions=0, theta=100.0))  # it looks notes up sooner
-  told = {'env.told': True, 'env.train': 20_000}
-  told |= {'sft.batch': 64, 'sft.lr': 5e-3}
-  base.stage(c, 'follow', kind='sft', steps=3000, changes=told)
-  c.stages, c.steps = ('follow', 'rl'), 60
+  base.follow_notes(c, 60, lr=5e-3)
   return base.finish(c)

@@ -24,12 +24,10 @@ observation's places: credit alone. Controls:
   --config.hp.recall.observed.arm=empty       written and not read
   --config.hp.recall.observed.arm=shuffled    each in the place of another
 
-Where it differs: likeness is of n-grams and not of embeddings, one entry is
-read and not two that worked and one that failed, and there is no warm-up
-before anything is read.
+Where it differs: likeness is of n-grams and not of embeddings, and one entry is
+read, from the start, not two that worked and one that failed.
 
-Expect all rooms to be opened by turns that read, and one in three doors after
-the first by those that read once.
+Expect all rooms to be opened by turns that read, one in three by others.
 
   python -m experiments.train --config=configs/slea_rl.py \
     --workdir=runs/slea_rl
@@ -58,9 +56,5 @@ def get_config(arg=''):
   base.service(c, 'writer', function=f'{door_codes.__name__}:lesson')
   base.hp(c, 'memory', 'texts', capacity=16, operations=ROOMS)
   base.hp(c, 'recall', 'observed', tokens=16, heading=door_codes.HEADING)
-  c.model.update(dict(positions=0, theta=100.0))  # it looks notes up sooner
-  told = {'env.told': True, 'env.rooms': 1, 'env.train': 20_000}
-  told |= {'sft.batch': 64, 'sft.lr': 5e-3}
-  base.stage(c, 'follow', kind='sft', steps=3000, changes=told)
-  c.stages, c.steps = ('follow', 'rl'), 30
+  base.follow_notes(c, 30, {'env.rooms': 1})
   return base.finish(c)

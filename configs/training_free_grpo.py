@@ -50,9 +50,5 @@ def get_config(arg=''):
     return base.finish(c)
   base.service(c, 'writer', function=f'{door_codes.__name__}:lesson')
   base.hp(c, 'recall', 'whole', tokens=32, heading=door_codes.HEADING)
-  c.model.update(dict(positions=0, theta=100.0))  # it looks notes up sooner
-  told = {'env.told': True, 'env.train': 20_000}  # with notes of their own
-  told |= {'hp.recall.whole.arm': 'empty', 'sft.batch': 64, 'sft.lr': 5e-3}
-  base.stage(c, 'follow', kind='sft', steps=3000, changes=told)
-  c.stages, c.steps = ('follow', 'rl'), 6
+  base.follow_notes(c, 6, {'hp.recall.whole.arm': 'empty'})
   return base.finish(c)
