@@ -1,11 +1,14 @@
 """Compaction study: its runs, its claims, its page."""
 
 import json
+import pathlib
 
 import pytest
 
 from agentrl.lab.papers.compaction import study
 from agentrl.lab.sweep import runs
+
+DOCS = pathlib.Path(__file__).parents[4] / 'docs'
 
 
 def test_arms_differ_in_what_becomes_of_summaries_alone(tmp_path):
@@ -80,3 +83,8 @@ def test_a_report_compares_seed_by_seed(tmp_path):
   )
   found = {claim: f'| {claim} | yes |' in text for claim in study.CLAIMS}
   assert list(found.values()) == [True, False, True, True]
+
+
+def test_the_page_has_the_table_of_the_report():
+  page = (DOCS / 'results' / 'compaction.md').read_text()
+  assert study.table(study.written(str(DOCS / 'compaction.json'))) in page
