@@ -347,12 +347,17 @@ def needs(c: ConfigDict) -> tuple[str, ...]:
 
 def terms(c: ConfigDict) -> tuple[str, ...]:
   """Reward terms of turns, beside those that every record has."""
-  marks = {'compact': (SUMMARY,), 'edit': edits.TERMS}.get(c.rollout.history)
   if c.env.name in JITTED:
-    return (*TERMS[c.env.name], *(marks or ()))
+    return (*TERMS[c.env.name], *marks(c))
   check_name(c.env.name)
   own = of(c) if in_jit(c.env.name) else family(c)
-  return (*own.columns, *(marks or ()))
+  return (*own.columns, *marks(c))
+
+
+def marks(c: ConfigDict) -> tuple[str, ...]:
+  """Lists the terms that tell how a history was shortened."""
+  ways = {'compact': (SUMMARY,), 'edit': edits.TERMS}
+  return ways.get(c.rollout.history, ())
 
 
 def columns(c: ConfigDict) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentrl import mesh, optimizer, registry
+from agentrl.env import proposals
 from agentrl.lab.papers.dose import (  # noqa: F401  register
   degraded_truth,
   prm_persistence,
@@ -37,7 +38,7 @@ COUNTS = (
   'faults',
   'answers',
 )
-TERMS = ('env', 'progress', *COUNTS)
+TERMS = ('env', 'progress', *proposals.COLUMNS, *COUNTS)
 GOALS = ('value', 'low', 'high', 'switch')
 SIGNALS = (
   'old_logp',
@@ -111,7 +112,7 @@ def make(kind: str) -> Case:
   )
   outcome = np.array([OFF.get(i, x) for i, x in enumerate(STORY.outcome)])
   zero = np.zeros(B, np.int32)
-  ids = dict.fromkeys(('source', 'age', 'arm'), zero)
+  ids = dict.fromkeys(('source', 'age', 'arm', 'role', 'match'), zero)
   batch = batch.replace(
     rows=rows,
     turns=turns,

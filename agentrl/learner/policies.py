@@ -23,6 +23,7 @@ import jax.numpy as jnp
 from agentrl import segment
 from agentrl.learner.algorithm import POLICY, Algorithm
 from agentrl.ops import counting
+from agentrl.rollout.keys import Stream, stream_key
 from agentrl.types import Array, Batch, Credit, Metrics, Signals, TrainState
 
 # As learner.update.policy_update.
@@ -83,10 +84,11 @@ def _with_policy(state: TrainState, role: str, i: int) -> TrainState:
   """Returns the state whose policy is the role, with randomness of its own."""
   own = {POLICY: state.params[role]}
   opt = {POLICY: state.opt[role]} if role in state.opt else {}
+  players = stream_key(state.key, Stream.PLAYER)
   return state.replace(
     params=state.params | own,
     opt=state.opt | opt,
-    key=jax.random.fold_in(state.key, i) if i else state.key,
+    key=jax.random.fold_in(players, i) if i else state.key,
   )
 
 

@@ -37,8 +37,9 @@ class Stream(enum.IntEnum):
   MEMORY = 4
   LOG = 5  # which trajectories are logged
   EVAL = 6  # the same at every evaluation: folded with its rounds, not a step
-  LEAGUE = 8  # which past self is the next rival
   ERROR = 7  # planted in step rewards: by step, or the same for the run
+  LEAGUE = 8  # which past self is the next rival
+  PLAYER = 9  # the keys of policies beside the first, see learner/policies.py
 
 
 def stream_key(key: Array, stream: Stream) -> Array:

@@ -91,7 +91,7 @@ def fits(spec: registry.MethodSpec, config) -> str:
       continue
     for need in registry.needs(spec, 'signal', 'signal', signal):
       name = need.partition(':')[2]
-      if need != f'role:{name}':
+      if need != f'role:{name}' or name not in _ROLES:
         continue
       role, (kind, headed) = config.role[name], _ROLES[name]
       if role.kind != kind or bool(role.heads) != headed:

@@ -228,7 +228,9 @@ def test_a_ratio_to_the_past_does_not_read_what_the_sampler_computed():
   """Of all losses with the learner's own log-probs: they, and no others."""
   _, (outputs, batch, credit, signals) = ratio_inputs.make_inputs()
   credit = credit.replace(target=credit.target | {'rate': credit.weight / 2})
-  rows = batch.rows
+  agreement = {'agreement': 0.5 * batch.turns.valid}
+  turns = batch.turns.replace(terms=batch.turns.terms | agreement)
+  batch, rows = batch.replace(turns=turns), batch.rows
   moved = batch.replace(rows=rows.replace(logp=1.5 * rows.logp - 0.2))
   later = {**signals, 'old_logp': signals['old_logp'] - 0.2}
   names = [

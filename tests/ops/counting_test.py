@@ -288,9 +288,10 @@ def curated():
   return by_kind(_curated)
 
 
-# These change weights of tokens alone, or make pairs.
-KEEP_ALL = {'train_prefix'}
-PAIRS = {'every_pair', 'opposite_ranks', 'same_state'}
+# These change weights of tokens alone, drop solvers of proposals, of which there
+# are none here, or make pairs.
+KEEP_ALL = {'train_prefix', 'within_frontier'}
+PAIRS = {'every_pair', 'node_pairs', 'opposite_ranks', 'same_state'}
 
 
 def compared(pairs):

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 
 from agentrl import registry
+from agentrl.reward import trajectory
 from agentrl.types import RewardInputs, Turns
 
 B, K = 40, 5
@@ -70,8 +71,12 @@ def random(seed, **terms) -> Ragged:
 def pay(name: str, case: Ragged, **hp) -> np.ndarray:
   """The reward of every turn, compiled: [B, K]; that of padding is 0."""
   f = registry.bind('reward', name, hp)
+
+  def by_turn(x):
+    return trajectory.by_turn(f(x), x.turns)
+
   with jax.enable_x64(True):
-    got = np.asarray(jax.jit(f)(case.inputs))
+    got = np.asarray(jax.jit(by_turn)(case.inputs))
   assert got.shape == case.turns.valid.shape
   assert got.dtype == np.float64
   assert not got[~case.turns.valid].any()

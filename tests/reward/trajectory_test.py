@@ -5,6 +5,7 @@ import pytest
 
 import agentrl.reward  # noqa: F401  registers its pieces
 from agentrl import registry
+from agentrl.env import proposals
 from agentrl.reward import trajectory
 from tests import errors
 from tests.reward import ragged
@@ -61,6 +62,7 @@ def test_a_failed_judge_and_others_change_nobody_else(name):
   names = (
     'env', 'invalid', 'tokens', 'confidence', 'own', 'progress', 'judged',
     'needed', 'needless', 'premature', 'search', 'python', 'calls', 'ruled',
+    *proposals.COLUMNS,
   )  # fmt: skip
   draws = dict.fromkeys(names, lambda r, n: r.integers(0, 2, n) * r.random(n))
   case = ragged.random(0, **draws)

@@ -65,9 +65,10 @@ def sized(
   source, env = environment(c)
   if c.env.name not in envs.JITTED:
     env_checks.family(c)
-  env_checks.terms(c, envs.terms(c))
+  told = (*env.columns, *envs.marks(c))
+  env_checks.terms(c, told)
   service_checks.services(c, (), 'thread')
-  service_checks.judges(c, envs.terms(c))
+  service_checks.judges(c, told)
   spoken(c, words, env.actions)
   env_checks.seats(c, env)
   compaction_checks.seats(c, env)

@@ -62,6 +62,7 @@ def _setup(**changes):
     algorithm=learner,
     warm=learner,
     world=None,
+    seats=1,
   )
 
 
