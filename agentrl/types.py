@@ -119,8 +119,7 @@ class Batch(struct.PyTreeNode):
 
   rows: Rows  # what models read
   turns: Turns  # what credit is assigned to
-  # [B] i32: task, group, arm, source, age; seat, match, role
-  ids: dict[str, Array]
+  ids: dict[str, Array]  # [B] i32: task, group, arm, age; seat, match, role
   outcome: Array  # [B] f32  the task's own score; filters and evaluation
   status: Array  # [B] i32  see Status
   # [] i32 each, see SAMPLED: what making the batch took, with what was thrown

@@ -21,7 +21,7 @@ SECTIONS = (
   ),
   (
     'Memories',
-    ('compensation', 'texts', 'role_baseline'),
+    ('compensation', 'league', 'texts', 'role_baseline'),
     'Of the queue of the memory `compensation`, of the bank of `texts`, and'
     ' averages of seats.',
   ),

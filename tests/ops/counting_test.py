@@ -288,7 +288,7 @@ def curated():
   return by_kind(_curated)
 
 
-# These change weights of tokens alone, drop solvers of proposals, of which there
+# These change weights of tokens alone, drop solvers of proposals, of whom there
 # are none here, or make pairs.
 KEEP_ALL = {'train_prefix', 'within_frontier'}
 PAIRS = {'every_pair', 'node_pairs', 'opposite_ranks', 'same_state'}
