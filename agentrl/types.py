@@ -315,9 +315,7 @@ class Copies(struct.PyTreeNode):
   count: int = struct.field(pytree_node=False)  # A
   key: Array | None = None  # [B, 2] u32  that an attempt with turns goes on by
   state: Array | None = None  # [A, K] i32  of turns, as in Messages
-  # [B, K] i32  in [0, A): whose env randomness each turn repeats, of messages
-  # that were copied themselves; None: the origin's
-  drawn: Array | None = None
+  drawn: Array | None = None  # [B, K] i32  whose luck a turn has; None: origin
 
 
 class Prefix(struct.PyTreeNode):
@@ -395,8 +393,7 @@ class Attempts(struct.PyTreeNode):
   hinted: Array | None = None  # [B] bool  sampled behind a hint; None: nobody
   earlier: Earlier | None = None  # for a collector; None: all are new
   notes: Notes | None = None  # what is read; None: nothing
-  # [B] i32, index into Algorithm.players: who plays; None: as seats are set
-  role: Array | None = None
+  role: Array | None = None  # [B] i32  of Algorithm.players; None: by seats
   texts: PyTree = None  # the bank that a service writes to; None: none does
 
 
