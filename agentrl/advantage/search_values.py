@@ -38,7 +38,7 @@ class Turns(NamedTuple):
 
   @property
   def first(self) -> Array:
-    """Marks one turn of every node, that of the lowest index: [B, K] bool."""
+    """Marks the first copy of every node: [B, K] bool."""
     b = self.mask.shape[0]
     lower = jnp.arange(b)[None] < jnp.arange(b)[:, None]
     return self.mask & ~jnp.any(self.same & lower[None], axis=2).T

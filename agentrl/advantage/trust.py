@@ -6,6 +6,7 @@ import jax.numpy as jnp
 
 from agentrl import domain, ops, registry, segment
 from agentrl.advantage import chain
+from agentrl.reward import trajectory
 from agentrl.reward.proposals import Rate
 from agentrl.types import Array, Batch, Linked, LinkInputs, Role
 
@@ -15,8 +16,7 @@ Low = Annotated[float, domain.Real(0, 1, most='high')]
 def of_trajectories(batch: Batch, of: str, low: float, high: float) -> Array:
   """Computes `ops.trust` of solvers by a term; 1 for others: [B] f32."""
   turns = batch.turns
-  p = jnp.sum(jnp.where(turns.valid, turns.terms[of], 0), axis=1)
-  u = ops.trust(p, low=low, high=high)
+  u = ops.trust(trajectory.sum_term(of, turns), low=low, high=high)
   return jnp.where(turns.agent[:, 0] == Role.SOLVER, u, 1)
 
 

@@ -123,10 +123,29 @@ def _branched(
   origin, turns = partners(
     chosen, noise[1], one.ids['group'], later.group, anew
   )
-  entropy = one.turns.terms['entropy']
-  prefix = Prefix(turns, Copies(one.rows, entropy, origin, len(first)))
+  return x.score(go_on(x, one, later, origin, turns))
+
+
+def go_on(
+  x: CollectInputs,
+  one: Batch,
+  later: Attempts,
+  origin: Array,
+  turns: Array,
+  drawn: Array | None = None,
+) -> Batch:
+  """Samples attempts behind first turns of others, and joins both batches.
+
+  Args:
+    one: sampled before, A trajectories
+    origin, turns: [M] i32, whose turns each attempt repeats, and how many
+    drawn: [M, K] i32, see `Copies`
+  """
+  entropy, count = one.turns.terms['entropy'], one.outcome.shape[0]
+  copies = Copies(one.rows, entropy, origin, count, drawn=drawn)
+  prefix = Prefix(turns, copies)
   two = x.sample(later.replace(prefix=prefix), x.key)
-  return x.score(joined(one, two, origin, turns))
+  return joined(one, two, origin, turns)
 
 
 def entropies(batch: Batch) -> Array:

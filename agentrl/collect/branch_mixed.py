@@ -18,7 +18,7 @@ from agentrl import domain, mesh, registry, segment
 from agentrl.collect import branch
 from agentrl.curate import select
 from agentrl.ops import counting, logistic
-from agentrl.types import Array, Batch, CollectInputs, Copies, Metrics, Prefix
+from agentrl.types import Array, Batch, CollectInputs, Metrics
 
 SOLVED = 0.5  # outcomes above this are successes
 
@@ -86,10 +86,7 @@ def branch_mixed(
   later = mesh.auto(
     lambda attempts, at: jax.tree.map(lambda leaf: leaf[at], attempts), None
   )(branch.take_attempts(x.attempts, first), origin)
-  entropy = one.turns.terms['entropy']
-  prefix = Prefix(turns, Copies(one.rows, entropy, origin, len(first)))
-  two = x.sample(later.replace(prefix=prefix), x.key)
-  return x.score(branch.joined(one, two, origin, turns))
+  return x.score(branch.go_on(x, one, later, origin, turns))
 
 
 def anchors(one: Batch, ridge: float) -> Anchors:

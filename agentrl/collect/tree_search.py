@@ -23,7 +23,7 @@ from agentrl.advantage import returns, search_values
 from agentrl.collect import branch
 from agentrl.ops import counting
 from agentrl.ops import tree_search as maths
-from agentrl.types import Array, Batch, CollectInputs, Copies, Prefix
+from agentrl.types import Array, Batch, CollectInputs
 
 
 def fits(spec: registry.MethodSpec, config: Any) -> str:
@@ -78,15 +78,7 @@ def tree_search(
     term = scored.turns.terms[critique[0]] if critique else None
     later = branch.take_attempts(x.attempts, part)
     origin, turns = chosen(scored, term, later.group, how)
-    copies = Copies(
-      made.rows,
-      made.turns.terms['entropy'],
-      origin,
-      len(drawn),
-      drawn=drawn[origin],
-    )
-    new = x.sample(later.replace(prefix=Prefix(turns, copies)), x.key)
-    made = branch.joined(made, new, origin, turns)
+    made = branch.go_on(x, made, later, origin, turns, drawn[origin])
     own = len(drawn) + jnp.arange(len(origin))[:, None]
     repeated = jnp.arange(k)[None] < turns[:, None]
     drawn = jnp.concatenate([drawn, jnp.where(repeated, drawn[origin], own)])

@@ -2,10 +2,9 @@
 
 from typing import Annotated
 
-import jax.numpy as jnp
-
 from agentrl import domain, registry
 from agentrl.curate import select
+from agentrl.reward import trajectory
 from agentrl.reward.proposals import Rate
 from agentrl.types import Batch, Role
 
@@ -27,7 +26,7 @@ def within_frontier(
     of: p: 'agreement' or 'solved', see the reward `proposing`
   """
   turns = batch.turns
-  p = jnp.sum(jnp.where(turns.valid, turns.terms[of], 0), axis=1)
+  p = trajectory.sum_term(of, turns)
   near = 1e-6  # shares of n are not exact
   fits = (p >= low - near) & (p <= high + near)
   return select.keep(batch, fits | (turns.agent[:, 0] != Role.SOLVER))

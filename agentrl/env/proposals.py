@@ -8,11 +8,11 @@ roles: a task that holds `SEED` is one to propose from.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from agentrl.env import tool_env
-from agentrl.env.base import EnvFamily, HostEnv, Step
+from agentrl.env.base import EnvFamily, HostEnv, HostTask, Step
 
 PROPOSES = 'env:proposals'  # what such a family gives to components
 SEED = 'seed'  # of a task that a proposer begins with
@@ -104,6 +104,14 @@ class Heard:
 
   def close(self) -> None:
     self._env.close()
+
+
+def with_seeds(
+  made: Iterable[HostTask], split: str, seeded: Callable[[HostTask], HostTask]
+) -> Iterator[HostTask]:
+  """Yields tasks; to train on, every second is one to propose from."""
+  for i, task in enumerate(made):
+    yield seeded(task) if split == 'train' and i % 2 else task
 
 
 def written(messages: Sequence[str]) -> str:

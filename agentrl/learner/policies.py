@@ -149,7 +149,7 @@ def _renamed(name: str, role: str) -> str:
 
 
 def learned(alg: Algorithm, batch: Batch) -> Batch:
-  """Returns the batch without weight where nobody learns: of frozen players."""
+  """Drops the weight of frozen players' trajectories."""
   learners = learning(alg)
   still = [i for i, role in enumerate(alg.players) if role not in learners]
   if not still:

@@ -156,7 +156,7 @@ METRICS: Mapping[str, Description] = {
     ('rollout/proposals/solved', 'share', 'attempts at them that are right'),
     ('rollout/proposals/agreement', 'share', 'that gave their common answer'),
     ('rollout/proposals/diversity', '0 to 1', '1 - share of proposals alike'),
-    ('rollout/proposals/*', 'proposals', 'that are no task, by why'),
+    ('rollout/proposals/*', 'proposals', 'rejected, by fault'),
     (
       'rollout/*/success',
       'share',

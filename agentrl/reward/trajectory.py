@@ -48,7 +48,12 @@ def total(name: str, x: RewardInputs) -> Array:
   """
   if name == registry.OUTCOME:
     return x.outcome
-  return jnp.sum(jnp.where(x.turns.valid, x.turns.terms[name], 0), axis=1)
+  return sum_term(name, x.turns)
+
+
+def sum_term(name: str, turns: Turns) -> Array:
+  """Sums a term over the turns that happened: [B]."""
+  return jnp.sum(jnp.where(turns.valid, turns.terms[name], 0), axis=1)
 
 
 def reaches(value: Array, threshold: float) -> Array:

@@ -50,6 +50,7 @@ def run_episodes(
   stopping: Callable[[], None] = lambda: None,
   ended: Callable[[int, pack.Episode], None] = lambda attempt, episode: None,
   drawn: pack.Drawn | None = None,
+  kind: type['EpisodeLoop'] | None = None,
 ) -> tuple[list[pack.Episode], dict[str, int]]:
   """Runs attempts to their end.
 
@@ -60,12 +61,14 @@ def run_episodes(
     stopping: called between rounds; what it raises ends the run
     ended: called with each attempt and its trajectory, as soon as it has ended
     drawn: in place of what the key and a prefix say
+    kind: of loop; None: each attempt has an environment to itself
   Returns: a trajectory for each attempt, without turns where it has a limit of
     none; counts: 'fault/<kind>', 'cut' observations
   """
   indices = range(len(attempts.task)) if indices is None else indices
   drawn = drawn or pack.drawn(attempts, key, stage.limits)
-  loop = EpisodeLoop(stage, generator, workers, attempts, drawn, indices, ended)
+  kind = kind or EpisodeLoop
+  loop = kind(stage, generator, workers, attempts, drawn, indices, ended)
   return loop.run(stopping)
 
 

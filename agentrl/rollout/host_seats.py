@@ -12,7 +12,7 @@ seat, a fault or a limit, ends its match for all of them.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -48,9 +48,7 @@ def run_episodes(
   key: jax.Array,
   *,
   indices: Sequence[int] | None = None,
-  stopping: Callable[[], None] = lambda: None,
-  ended: Callable[[int, pack.Episode], None] = lambda attempt, episode: None,
-  drawn: pack.Drawn | None = None,
+  **fields: Any,
 ) -> tuple[list[pack.Episode], dict[str, int]]:
   """Runs attempts to their end, as `host.run_episodes` does, seat by seat.
 
@@ -61,25 +59,35 @@ def run_episodes(
     attempts: B trajectories; with S seats each run of S shares a task and a
       limit, which are the first one's
     indices: of whole matches
+    fields: as of `host.run_episodes`
 
   Raises:
     ValueError: matches are cut by B, or begin with turns that are given.
   """
-  indices = range(len(attempts.task)) if indices is None else indices
-  kind = MatchLoop if stage.systems else host.EpisodeLoop
-  if stage.systems:
-    given = attempts.prefix is not None
-    if len(indices) % stage.seats or given:
-      raise ValueError(
-        f'attempts at matches must be a multiple of {stage.seats} seats without'
-        f' turns that are given, got {len(indices)}'
-        + (' with a prefix' if given else '')
-      )
-    first = np.arange(len(attempts.limit)) // stage.seats * stage.seats
-    attempts = attempts.replace(limit=np.asarray(attempts.limit)[first])
-  drawn = drawn or pack.drawn(attempts, key, stage.limits)
-  loop = kind(stage, generator, workers, attempts, drawn, indices, ended)
-  return loop.run(stopping)
+  if not stage.systems:
+    return host.run_episodes(
+      stage, generator, workers, attempts, key, indices=indices, **fields
+    )
+  count = len(attempts.task) if indices is None else len(indices)
+  given = attempts.prefix is not None
+  if count % stage.seats or given:
+    raise ValueError(
+      f'attempts at matches must be a multiple of {stage.seats} seats without'
+      f' turns that are given, got {count}'
+      + (' with a prefix' if given else '')
+    )
+  first = np.arange(len(attempts.limit)) // stage.seats * stage.seats
+  attempts = attempts.replace(limit=np.asarray(attempts.limit)[first])
+  return host.run_episodes(
+    stage,
+    generator,
+    workers,
+    attempts,
+    key,
+    indices=indices,
+    kind=MatchLoop,
+    **fields,
+  )
 
 
 def share(n: int, seats: int) -> range:

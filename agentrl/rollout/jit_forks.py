@@ -21,7 +21,8 @@ from agentrl.rollout import jit as jit_rollout
 from agentrl.rollout import resumed
 from agentrl.rollout.actor import Actor
 from agentrl.rollout.forks import COUNTS, Ask, Played, refused
-from agentrl.rollout.jit import RolloutSizes, Slots, TokenizedEnv
+from agentrl.rollout.jit_context import Slots
+from agentrl.rollout.jit_sizes import RolloutSizes, TokenizedEnv, capacity
 from agentrl.rollout.keys import Keys
 from agentrl.rollout.record import Record
 from agentrl.types import Array, Attempts, PyTree
@@ -151,7 +152,7 @@ class JitForks:
     return _places(task, slots, cache)
 
   def _cache(self, params, n: int):
-    size = jit_rollout.capacity(self._world, self._sizes).cache
+    size = capacity(self._world, self._sizes).cache
     return self._speaker(params).cache(n, size)
 
   def _started(self, params, places: Places, task, to) -> Places:

@@ -190,7 +190,7 @@ class NegotiationReferee:
   def _over(
     self, seat: int, take: Sequence[int] | None, invalid: bool = False
   ) -> Ruling:
-    """Ends the talks; `take` is what the seat gets, None: there is no deal."""
+    """Ends the talks; `take` is what the seat gets, None without a deal."""
     share = dict.fromkeys(SEATS, 0.0)
     if take is not None:
       pool, worth = self._task['pool'], self._task['worth']

@@ -46,11 +46,8 @@ class ProposedCountdown(countdown.Countdown):
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
     """Yields tasks to solve; to train on, every second is one to pose."""
-    for i, made in enumerate(super().tasks(split, count, seed)):
-      if split == 'train' and i % 2:
-        yield self._posed(made)
-      else:
-        yield made
+    made = super().tasks(split, count, seed)
+    return proposals.with_seeds(made, split, self._posed)
 
   def env(self) -> RoleEnv:
     form = format_of(self.format)

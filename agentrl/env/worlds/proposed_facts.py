@@ -83,11 +83,8 @@ class ProposedFacts(fact_env.FactCorpus):
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
     """Yields questions; to train on, every second is an answer to ask for."""
-    for i, made in enumerate(super().tasks(split, count, seed)):
-      if split == 'train' and i % 2:
-        yield self._asked(made)
-      else:
-        yield made
+    made = super().tasks(split, count, seed)
+    return proposals.with_seeds(made, split, self._asked)
 
   def env(self) -> RoleEnv:
     form, tools = format_of(self.format), fact_env.tools_of(self)
@@ -241,7 +238,7 @@ def _shown(corpus: Corpus, text: str, relation: str, end: str) -> Fact | None:
 
 
 def _others(corpus: Corpus, text: str, count: int) -> list[str]:
-  """Draws passages that nobody looked for, the same for the same question."""
+  """Draws passages that were not searched for, fixed by the question."""
   rng = np.random.default_rng(int(task_sampling.key(text)[:8], 16))
   places = rng.choice(len(corpus.passages), count, replace=False)
   return [corpus.passages[i] for i in places]

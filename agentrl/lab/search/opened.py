@@ -20,7 +20,7 @@ from agentrl.recall import base as recall_base
 from agentrl.rollout import actor, forks, host_forks, jit_forks
 from agentrl.rollout.bundle import HostEnvBundle
 from agentrl.rollout.engine.engine import Engine
-from agentrl.rollout.jit import RolloutSizes, TokenizedEnv
+from agentrl.rollout.jit_sizes import RolloutSizes, TokenizedEnv
 from agentrl.rollout.keys import Stream, stream_key
 from agentrl.rollout.workers.process import ProcessEnv, sendable
 from agentrl.rollout.workers.replies import CHARACTERS, InProcessEnv
@@ -106,7 +106,7 @@ def opened(
   limit: int | None = None,
   seed: int = 0,
 ) -> Iterator[Opened]:
-  """Opens a run for searches of so many calls at so many tasks at a time.
+  """Opens a run to search `tasks` tasks at a time with `calls` calls each.
 
   Raises:
     ValueError: there is no checkpoint, or its world cannot be searched.

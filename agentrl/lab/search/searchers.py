@@ -39,7 +39,7 @@ def sample(tree: Tree) -> Search:
 
 
 def best_of_n(tree: Tree) -> Search:
-  """Plays attempts, as many as fit the budget; answers with the best end."""
+  """Plays attempts until the budget is spent; returns the best end."""
   while tree.open:
     node = ROOT
     while tree.left and not tree.ended[node]:
@@ -126,7 +126,7 @@ GUIDED = ('beam', 'lookahead', 'swe_search')  # need values before the end
 
 
 def bind(name: str, **settings: Any) -> Searcher:
-  """Returns a searcher with those of the settings that it has.
+  """Binds a searcher to the settings that it takes.
 
   Raises:
     ValueError: there is no such searcher.

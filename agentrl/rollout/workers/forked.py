@@ -32,7 +32,7 @@ class Timelines:
   def __init__(
     self, make: Callable[[], EnvBackend], *, standing: int = STANDING
   ):
-    """Keeps at most so many environments standing; others are replayed."""
+    """Keeps at most `standing` environments; others are replayed."""
     self._make, self._most = make, standing
     self._lock = threading.Lock()
     self._replies: dict[Path, str | Step] = {}
@@ -160,6 +160,6 @@ class TimelineEnv:
 def _drifted() -> EnvError:
   return EnvError(
     'malformed',
-    'a replay must give the replies of before; the environment is no function'
-    ' of its task, its seed and its messages',
+    'a replay must give the replies of before; the environment is not a'
+    ' function of its task, its seed and its messages',
   )

@@ -140,7 +140,7 @@ def environment(c: Config, columns: tuple[str, ...], *, writes: bool) -> None:
 
 
 def demonstrated(c: Config, tokens: int) -> None:
-  """Checks that demonstrated summaries of so many tokens have room."""
+  """Checks that demonstrated summaries fit compaction.tokens."""
   if _shown(c) and tokens > c.compaction.tokens:
     raise ValueError(
       f'compaction.tokens must be >= {tokens}, the tokens of a demonstrated'

@@ -35,7 +35,7 @@ def check(c: Config, spec: registry.MethodSpec) -> None:
 
 
 def _check_game(c: Config) -> None:
-  """Checks that there are as many seats as roles that play them."""
+  """Checks that seats and the roles that play them are equal in number."""
   seats, name = c.rollout.seats, c.env.name
   if not envs.in_jit(name) or name in envs.JITTED:
     raise ValueError(

@@ -9,6 +9,7 @@ A deal is two numbers and an operation, which is a right answer; another that
 makes the same number is right too.
 """
 
+import abc
 import dataclasses
 from typing import ClassVar
 
@@ -34,34 +35,19 @@ class SumState(struct.PyTreeNode):
 
 
 @dataclasses.dataclass(frozen=True)
-class SolverVerifier:
-  """Seat 0 answers, seat 1 says y or n; n gives the solver another try.
-
-  The match ends with y, or with the last try, which nobody verifies: the
-  verifier is called less often than the solver. The solver gets 1 if its last
-  answer is right; the verifier the share of its verdicts that are true.
-
-  Args:
-    largest: of the two numbers
-    tries: of the solver, 2 or more
-  """
+class _Sums(abc.ABC):
+  """What both games have in common: two seats in turn, nothing hidden."""
 
   largest: int = 5
-  tries: int = 2
 
-  title: ClassVar[str] = 'solver_verifier'
   seats: ClassVar[int] = 2
   solvable: ClassVar[bool] = False
-  actions: ClassVar[tuple[str, ...]] = (*OPERATIONS, YES, NO)
+  actions: ClassVar[tuple[str, ...]] = OPERATIONS
 
   @property
+  @abc.abstractmethod
   def length(self) -> int:
     """M, the most moves of a match."""
-    return 2 * self.tries - 1
-
-  @property
-  def turns(self) -> int:
-    return self.tries
 
   @property
   def deals(self) -> int:
@@ -75,6 +61,46 @@ class SolverVerifier:
   def obs_len(self) -> int:
     return SHOWN + self.length
 
+  def deal(self, number: jax.Array) -> SumState:
+    return deal(number, self.largest, self.length)
+
+  def seat(self, state: SumState) -> jax.Array:
+    return (count(state) % 2).astype(jnp.int32)
+
+  def play(self, state: SumState, action: jax.Array) -> SumState:
+    return play(state, action)
+
+  def observe(self, state: SumState, seat: jax.Array) -> jax.Array:
+    del seat  # nothing is hidden
+    return observe(self.pieces, state)
+
+
+@dataclasses.dataclass(frozen=True)
+class SolverVerifier(_Sums):
+  """Seat 0 answers, seat 1 says y or n; n gives the solver another try.
+
+  The match ends with y, or with the last try, which nobody verifies: the
+  verifier is called less often than the solver. The solver gets 1 if its last
+  answer is right; the verifier the share of its verdicts that are true.
+
+  Args:
+    largest: of the two numbers
+    tries: of the solver, 2 or more
+  """
+
+  tries: int = 2
+
+  title: ClassVar[str] = 'solver_verifier'
+  actions: ClassVar[tuple[str, ...]] = (*OPERATIONS, YES, NO)
+
+  @property
+  def length(self) -> int:
+    return 2 * self.tries - 1
+
+  @property
+  def turns(self) -> int:
+    return self.tries
+
   @property
   def system(self) -> str:
     return (
@@ -83,18 +109,9 @@ class SolverVerifier:
       f' n if not, and n gives another try, {self.tries} in all.'
     )
 
-  def deal(self, number: jax.Array) -> SumState:
-    return deal(number, self.largest, self.length)
-
-  def seat(self, state: SumState) -> jax.Array:
-    return (count(state) % 2).astype(jnp.int32)
-
   def legal(self, state: SumState) -> jax.Array:
     operation = jnp.arange(len(self.actions)) < len(OPERATIONS)
     return operation == (self.seat(state) == SOLVER)
-
-  def play(self, state: SumState, action: jax.Array) -> SumState:
-    return play(state, action)
 
   def over(self, state: SumState) -> jax.Array:
     accepted = jnp.any(state.moves[1::2] == self.actions.index(YES))
@@ -110,56 +127,29 @@ class SolverVerifier:
     got = jnp.stack([true[last].astype(jnp.float32), jnp.sum(right) / asked])
     return jnp.where(self.over(state), got, 0.0).astype(jnp.float32)
 
-  def observe(self, state: SumState, seat: jax.Array) -> jax.Array:
-    del seat  # nothing is hidden
-    return observe(self.pieces, state)
-
 
 @dataclasses.dataclass(frozen=True)
-class PioneerObserver:
+class PioneerObserver(_Sums):
   """Seat 0 answers, seat 1 reads that and answers; both get the sum.
 
   So each is paid for the other's answer as well as for its own: the pioneer
   for what its answer tells. A seat has won if its own answer is right.
   """
 
-  largest: int = 5
-
   title: ClassVar[str] = 'pioneer_observer'
-  seats: ClassVar[int] = 2
   turns: ClassVar[int] = 1
-  length: ClassVar[int] = 2
-  solvable: ClassVar[bool] = False
-  actions: ClassVar[tuple[str, ...]] = OPERATIONS
   system: ClassVar[str] = (
     'Which of + - * makes the number behind = of the two before it? Answer with'
     ' its sign. Behind the number stands the answer of whoever was asked first.'
   )
 
   @property
-  def deals(self) -> int:
-    return self.largest**2 * len(OPERATIONS)
-
-  @property
-  def pieces(self) -> tuple[str, ...]:
-    return pieces(self.actions, self.largest)
-
-  @property
-  def obs_len(self) -> int:
-    return SHOWN + self.length
-
-  def deal(self, number: jax.Array) -> SumState:
-    return deal(number, self.largest, self.length)
-
-  def seat(self, state: SumState) -> jax.Array:
-    return (count(state) % 2).astype(jnp.int32)
+  def length(self) -> int:
+    return 2
 
   def legal(self, state: SumState) -> jax.Array:
     del state  # all, always
     return jnp.ones(len(OPERATIONS), bool)
-
-  def play(self, state: SumState, action: jax.Array) -> SumState:
-    return play(state, action)
 
   def over(self, state: SumState) -> jax.Array:
     return count(state) == self.length
@@ -171,10 +161,6 @@ class PioneerObserver:
   def solved(self, state: SumState) -> jax.Array:
     """Returns whose own answer is right, bool[S]."""
     return correct(state, state.moves)
-
-  def observe(self, state: SumState, seat: jax.Array) -> jax.Array:
-    del seat  # nothing is hidden
-    return observe(self.pieces, state)
 
 
 def pieces(actions: tuple[str, ...], largest: int) -> tuple[str, ...]:
