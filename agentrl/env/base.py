@@ -462,7 +462,8 @@ def misfit(family: Any) -> str:
   members = [x for x in vars(EnvFamily) if not x.startswith('_')]
   if lacks := [x for x in members if x not in has]:
     return f'it must have {lacks}; see agentrl.env.base.EnvFamily'
-  if taken := [x for x in SET if x in fields]:
+  # A flag cannot set c.env.items, which is a method of every mapping.
+  if taken := [x for x in fields if x in SET or x in dir(dict)]:
     return f'its fields {taken} are reserved by c.env; rename them'
   if bare := [x for x in fields if fields[x] is dataclasses.MISSING]:
     return f'its fields {bare} must have plain default values'

@@ -35,6 +35,7 @@ PLACED = (
   'staleness.address',
   'log.wandb',
 )
+MISSING = 'missing'  # stands for the value of a field that there is not
 _WRONG_JSON = (ValueError, TypeError, AttributeError, KeyError)
 
 
@@ -62,13 +63,21 @@ def same_config(c: Config | ConfigDict, workdir: str) -> None:
     logging.warning('%s; going on with the config given', error)
     return
   for name, old, new in differences(there, c):
-    if name.startswith(PLACED):
+    if name.startswith(PLACED) or _is_new(c, name, old, new):
       logging.info('Going on with %s=%s, %s before', name, new, old)
       continue
     raise ValueError(
       f'{path} is of another run: config.{name} is {old!r} there and'
       f' {new!r} here; use a new --workdir{_to_go_on(name, old, new)}'
     )
+
+
+def _is_new(c: Config | ConfigDict, name: str, old: Any, new: Any) -> bool:
+  """Returns whether a setting of the environment was added since, unused."""
+  if old != MISSING or not name.startswith('env.'):
+    return False
+  field = fields.declared(c).get(name)
+  return field is not None and json.loads(json.dumps(field.default)) == new
 
 
 def fingerprint(c: Config | ConfigDict) -> str:
@@ -88,7 +97,7 @@ def _to_go_on(name: str, old: Any, new: Any) -> str:
       ', or to go on with that run pass the Python object that it began with to'
       f' agentrl.Run, as {argument}'
     )
-  if 'missing' in (old, new):
+  if MISSING in (old, new):
     return ''
   return f', or to go on with that run set --config.{name} to what it is there'
 
@@ -103,7 +112,7 @@ def differences(
   there, here = (fields.flat(json.loads(text_of(c))) for c in (one, other))
   names = sorted(there.keys() | here.keys())
   for name in sorted(names, key=_rank):
-    old, new = (x.get(name, 'missing') for x in (there, here))
+    old, new = (x.get(name, MISSING) for x in (there, here))
     if old != new:
       yield name, old, new
 
@@ -145,12 +154,15 @@ def read_config(workdir: str) -> ConfigDict:
       f'{path} is damaged ({error}); name the --workdir of another run'
     ) from error
   try:
+    added = fields.fill(c)
     fields.check_names(c)
   except ValueError as error:
     raise ValueError(
       f'{path} was written by another version of agentrl: {error}; use that'
       ' version, or another --workdir'
     ) from error
+  if added:
+    logging.info('%s has no %s: taken to be the default', path, added)
   return c
 
 

@@ -1,7 +1,8 @@
 """Episodes in a terminal: asks a person for moves and shows what they do."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,7 @@ import numpy as np
 
 from agentrl.configs import envs
 from agentrl.env import base as env_base
-from agentrl.env import splits
+from agentrl.env import seats, splits
 from agentrl.env.jit import base as jit_base
 from agentrl.env.jit import boxoban
 from agentrl.rollout import keys
@@ -100,6 +101,41 @@ class JitGame:
 
   def close(self) -> None:
     """Holds nothing."""
+
+
+class SeatedGame:
+  """A game of several seats as a `HostEnv`: one person plays them all.
+
+  Each text names the seat that reads it. A step is worth the sum of what the
+  seats earned, and scores what the least successful seat does.
+  """
+
+  def __init__(self, env: env_base.HostEnv, names: Sequence[str]):
+    self._env, self._names = env, names
+
+  def reset(self, task, seed: int) -> str:
+    return self._told(json.loads(self._env.reset(task, seed)))
+
+  def step(self, message: str) -> env_base.Step:
+    step = self._env.step(message)
+    ruling = json.loads(step.text)
+    return step._replace(
+      text=self._told(ruling),
+      reward=sum(ruling['reward']),
+      score=min(ruling['score']),
+    )
+
+  def close(self) -> None:
+    self._env.close()
+
+  def _told(self, ruling: Mapping[str, Any]) -> str:
+    earned = zip(self._names, ruling['reward'], strict=True)
+    lines = [f'{name} earns {x:g}' for name, x in earned if x]
+    if ruling['seat'] is None:
+      return '\n'.join(lines)
+    return '\n'.join(
+      [*lines, f'{self._names[ruling["seat"]]}: {ruling["text"]}']
+    )
 
 
 class Agent(Protocol):
@@ -197,6 +233,11 @@ def play(
     person = Person(lines)
     if family.system:
       print(family.system)
+    if isinstance(family, seats.SeatedFamily) and family.seat_names:
+      game = SeatedGame(game, family.seat_names)
+      for seat in family.seat_names:
+        if text := family.seat_system(seat):
+          print(f'{seat}: {text}')
   print(person.help, flush=True)
   try:
     show(episode(game, task, seed, person.ask), best)

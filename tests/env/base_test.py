@@ -35,6 +35,11 @@ class Seeded(countdown.Countdown):
 
 
 @dataclasses.dataclass(frozen=True)
+class Mapped(countdown.Countdown):
+  items: int = 3  # a method of ConfigDict
+
+
+@dataclasses.dataclass(frozen=True)
 class Made(countdown.Countdown):
   words: tuple = dataclasses.field(default_factory=tuple)
 
@@ -55,6 +60,7 @@ def test_what_ships_is_found():
     (f'{ME}:Plain', ''),
     (f'{ME}:Few', 'system name tasks env'),
     (f'{ME}:Seeded', 'train seed c.env'),
+    (f'{ME}:Mapped', 'items c.env'),
     (f'{ME}:Made', 'words'),
   ],
 )

@@ -9,6 +9,7 @@ import pytest
 from agentrl import registry
 from agentrl.lab.papers import dose
 from agentrl.run import config_file, weights, workdir
+from agentrl.run.check import fields, validate
 from tests import errors
 from tests.run.small_configs import checkpoint as config
 
@@ -26,8 +27,6 @@ def test_a_run_of_another_checkpoint_cannot_be_the_beginning(tmp_path):
   [
     ('rollout.turns', 3, 'rollout.turns 3'),
     ('plan', ['x'], 'plan x'),
-    ('model.attention', None, 'model.attention'),
-    ('lora', None, 'lora None'),
     ('role', {}, 'role policy'),
     ('stages', 'x', 'stages'),
   ],
@@ -60,6 +59,37 @@ def test_a_run_of_another_version_is_refused(
     read(c, str(tmp_path))
   assert 'another --workdir' in str(caught.value)
   assert '\n' not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+  ('lacking', 'other'),
+  [
+    ('model.attention', 'blocks'),
+    ('lora', None),
+    ('lora.rank', 4),
+    ('env.oracle', 'rank'),
+    ('hp.ppo.ppo.clip_low', 0.1),
+  ],
+)
+def test_a_field_added_since_is_taken_to_be_its_default(
+  tmp_path, lacking, other
+):
+  """A run of an older version goes on, unless the new field is used."""
+  c = validate.config(config_file.load('grpo:tiny'))
+  workdir.keep_config(c, str(tmp_path))
+  file = tmp_path / workdir.CONFIG
+  kept = json.loads(file.read_text())
+  *parts, last = lacking.split('.')
+  del functools.reduce(dict.get, parts, kept)[last]
+  file.write_text(json.dumps(kept))
+  workdir.same_config(c, str(tmp_path))
+  there = fields.flat(workdir.read_config(str(tmp_path)))
+  if not lacking.startswith('env.'):
+    assert there[lacking if other else f'{lacking}.rank'] is not None
+  if other:
+    with errors.raises(ValueError, lacking):
+      changed = fields.changed(c, {lacking: other})
+      workdir.same_config(changed, str(tmp_path))
 
 
 @pytest.mark.parametrize(

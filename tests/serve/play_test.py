@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from agentrl.configs import envs
 from agentrl.run import config_file
 from agentrl.run.play import jit_env
 from agentrl.serve import play
@@ -105,3 +106,15 @@ def test_through_a_pipe():
   assert 'up, down, left, right (w a s d, arrow keys); q: quit' in run.stdout
   assert run.stdout.count('reward -0.1') == 1
   assert run.stderr.startswith('loading sokoban')
+
+
+def test_a_game_of_several_seats_names_who_reads_what(capsys):
+  c = config_file.load('grpo:env=negotiation')
+  (solved,) = envs.family(c).tasks('train', 1, 0)
+  play.play('negotiation', 0, None, solved.demonstration)
+  out = capsys.readouterr().out
+  assert out.count('pool ') == 2  # each seat is told once
+  assert [f'{seat}: ' in out for seat in ('first', 'second')] == [True] * 2
+  assert ' earns ' in out
+  assert '{' not in out
+  assert out.splitlines()[-1].startswith('solved in 2 moves')

@@ -68,7 +68,7 @@ class HiddenSlots:
   slots: Annotated[int, domain.Whole(1, len(SLOTS), most='kinds')] = (
     3  # of a task, all of which the answer must give
   )
-  values: Annotated[int, domain.Whole(2, 6)] = 4  # that a slot can have
+  options: Annotated[int, domain.Whole(2, 6)] = 4  # that a slot can have
   hidden: Annotated[int, domain.Whole(1, len(SLOTS), most='slots')] = (
     2  # slots at most that a request leaves out, and 1 at least
   )
@@ -139,7 +139,7 @@ class HiddenSlots:
 
   def _draw(self, rng: np.random.Generator, split: str) -> dict | None:
     names = rng.permutation(list(SLOTS)[: self.kinds])[: self.slots].tolist()
-    wants = [[x, SLOTS[x][rng.integers(self.values)]] for x in names]
+    wants = [[x, SLOTS[x][rng.integers(self.options)]] for x in names]
     some = 1 + int(rng.integers(self.hidden))
     hidden = sorted(rng.permutation(names)[:some].tolist())
     request = {'wants': wants, 'hidden': hidden}
@@ -202,7 +202,7 @@ class SlotRequest:
     self._revised = revise < self._family.revision and bool(candidates)
     if self._revised:
       slot = candidates[int(which * len(candidates))]
-      values = SLOTS[slot][: self._family.values]
+      values = SLOTS[slot][: self._family.options]
       others = [x for x in values if x != self._wants[slot]]
       self._wants[slot] = others[int(new * len(others))]
       self._given.discard(slot)  # until the user has said so
@@ -243,7 +243,7 @@ class SlotRequest:
     return optimal_value(
       missing,
       patience,
-      values=family.values,
+      values=family.options,
       refusal=family.refusal,
       cost=family.question_cost,
     )

@@ -51,7 +51,7 @@ class Household:
   """A task is its facts and the goal facts, lists of three words."""
 
   switches: Annotated[int, domain.Whole(1, len(SWITCHES))] = 2
-  items: Annotated[int, domain.Whole(1, len(ITEMS))] = 1  # to be carried
+  things: Annotated[int, domain.Whole(1, len(ITEMS))] = 1  # to be carried
   noise: domain.Chance = 0.3  # of an answer, that the radio is in it
   teach: bool = False  # the system text states the rules
 
@@ -85,7 +85,7 @@ class Household:
 
   def _draw(self, rng: np.random.Generator) -> dict[str, Any] | None:
     names = [(x, STATE) for x in SWITCHES[: self.switches]]
-    names += [(x, PLACE) for x in ITEMS[: self.items]] + [(DOOR, STATE)]
+    names += [(x, PLACE) for x in ITEMS[: self.things]] + [(DOOR, STATE)]
     now, wanted = ([*map(str, _values(names, rng))] for _ in range(2))
     order = rng.permutation(len(names)).tolist()
     kept = order[: int(rng.integers(2, len(names) + 1))]

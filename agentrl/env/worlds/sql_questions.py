@@ -115,7 +115,7 @@ class SqlQuestions:
   """
 
   kinds: str = 'count max sum join'  # of questions
-  items: Annotated[int, domain.Whole(2, len(ITEMS.split()))] = 6  # rows of item
+  things: Annotated[int, domain.Whole(2, len(ITEMS.split()))] = 6  # told of
   shops: Annotated[int, domain.Whole(2, len(CITIES.split()))] = (
     2  # rows of shop
   )
@@ -131,7 +131,7 @@ class SqlQuestions:
         f'kinds={self.kinds!r} must name some of {" ".join(TEMPLATES)}, with'
         ' spaces between'
       )
-    for name, words in (('items', ITEMS), ('shops', CITIES)):
+    for name, words in (('things', ITEMS), ('shops', CITIES)):
       value, most = dataclasses.asdict(self)[name], len(words.split())
       if not 2 <= value <= most:
         raise ValueError(f'{name}={value} is not in 2..{most}; use say 4')
@@ -181,11 +181,11 @@ class SqlQuestions:
 
   def _draw(self, rng: np.random.Generator, split: str) -> dict | None:
     cities = rng.permutation(CITIES.split())[: self.shops].tolist()
-    items = rng.permutation(ITEMS.split())[: self.items].tolist()
+    items = rng.permutation(ITEMS.split())[: self.things].tolist()
     templates = TEMPLATES[rng.choice(self.kinds.split())]
     values = {
       'p': int(rng.integers(2, PRICES)),
-      'i': items[rng.integers(self.items)],
+      'i': items[rng.integers(self.things)],
       'c': cities[rng.integers(self.shops)],
     }
     question, gold = (

@@ -73,7 +73,7 @@ class TableQuestions:
 
   kinds: str = 'count sum max mean join group open'  # of questions
   tools: str = 'sql python'  # one or both; the tables can be asked with them
-  items: Annotated[int, domain.Whole(2, len(ITEMS.split()))] = 6  # rows of item
+  things: Annotated[int, domain.Whole(2, len(ITEMS.split()))] = 6  # told of
   shops: Annotated[int, domain.Whole(2, len(CITIES.split()))] = (
     2  # rows of shop
   )
@@ -151,11 +151,11 @@ class TableQuestions:
 
   def _draw(self, rng: np.random.Generator, split: str) -> dict | None:
     cities = rng.permutation(CITIES.split())[: self.shops].tolist()
-    items = rng.permutation(ITEMS.split())[: self.items].tolist()
+    items = rng.permutation(ITEMS.split())[: self.things].tolist()
     kind = str(rng.choice(self.kinds.split()))
     values = {
       'p': int(rng.integers(2, PRICES)),
-      'i': items[rng.integers(self.items)],
+      'i': items[rng.integers(self.things)],
       'c': cities[rng.integers(self.shops)],
     }
     which = QUESTIONS[kind][rng.integers(len(QUESTIONS[kind]))]

@@ -77,6 +77,45 @@ def changed(c: Any, changes: Mapping[str, Any]) -> Config:
   return read(values)
 
 
+def fill(c: Any) -> list[str]:
+  """Adds in place what the config of an older version lacks: the defaults.
+
+  The default of a new field keeps what runs did before there was the field.
+  Settings of the environment are left out: its package may not be installed
+  where a run is read.
+
+  Args:
+    c: a ConfigDict
+  Returns:
+    paths of the fields that were added
+  Raises:
+    ValueError: a section is malformed, or a component unknown.
+  """
+  missing = {name: {} for name in config.FIXED if name not in c}
+  _check_sections(_plain(c) | missing, '')
+  for section in _sections(_plain(c) | missing):
+    if isinstance(section.values, dict):
+      lacks = [x for x in section.required if x not in section.values]
+      missing |= {section.at(x): section.fields[x].default for x in lacks}
+  for path, value in missing.items():
+    _put(c, path, value)
+  hp = flat({'hp': registry.defaults(base.wiring(c))})
+  lacks = sorted(hp.keys() - flat({'hp': c.hp}).keys())
+  for path in lacks:
+    _put(c, path, hp[path])
+  return [*missing, *lacks]
+
+
+def _put(c: Any, path: str, value: Any) -> None:
+  """Sets a field of a ConfigDict by its path; sections may be new."""
+  *sections, last = path.split('.')
+  for name in sections:
+    if name not in c:
+      c[name] = type(c)()
+    c = c[name]
+  c[last] = value
+
+
 def check_names(c: Any) -> None:
   """Raises ValueError if a field is missing or undeclared.
 

@@ -339,7 +339,7 @@ def test_splits_share_no_request():
 
 
 def test_a_calm_family_has_no_moods_and_each_request_once():
-  family, requests = HiddenSlots(**CALM, kinds=2, slots=2, values=3), []
+  family, requests = HiddenSlots(**CALM, kinds=2, slots=2, options=3), []
   for split, share in (('train', 0.8), ('test', 0.2)):
     with contextlib.suppress(ValueError):  # there are fewer
       for task, *_ in family.tasks(split, 999, 0):
@@ -363,7 +363,7 @@ def test_bad_settings():
     kinds=(1,),
     slots=(5,),
     hidden=(4,),
-    values=(7,),
+    options=(7,),
     refusal=(1.0,),
     revision=(-0.1,),
     patience=(0,),

@@ -40,7 +40,9 @@ def least(now, goal):
 
 
 def test_distances_are_those_of_a_search():
-  for task, messages, _ in Household(switches=1, items=1).tasks('train', 60, 0):
+  for task, messages, _ in Household(switches=1, things=1).tasks(
+    'train', 60, 0
+  ):
     now, goal = map(household.facts, (task['facts'], task['goal']))
     assert household.distance(now, goal) == least(now, goal)
     assert len(messages) == least(now, goal) + 1
@@ -84,7 +86,7 @@ def test_factored_states_predict_rewards_that_raw_text_does_not():
   """EPIC distance to the truth, over all pairs of states of a task."""
   far = {'factored': [], 'raw': []}
   judges = {'factored': 'goal_similarity', 'raw': 'text_similarity'}
-  for task, _, _ in Household(switches=2, items=1).tasks('train', 3, 0):
+  for task, _, _ in Household(switches=2, things=1).tasks('train', 3, 0):
     goal = household.facts(task['goal'])
     names = [(a, b) for a, b, _ in task['facts']]
     states = [

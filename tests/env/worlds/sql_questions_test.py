@@ -59,7 +59,7 @@ def counted(question, rows):
 
 @pytest.fixture(scope='module')
 def solved():
-  return list(SqlQuestions(items=8, shops=3).tasks('train', 150, 0))
+  return list(SqlQuestions(things=8, shops=3).tasks('train', 150, 0))
 
 
 def test_gold_queries_answer_their_questions(solved):
@@ -136,7 +136,7 @@ def test_bad_settings():
   refuses(
     SqlQuestions,
     kinds=('', 'count,max'),
-    items=(1, 500),
+    things=(1, 500),
     shops=(13,),
     format=('xml',),
   )

@@ -35,7 +35,7 @@ def env():
 
 @pytest.mark.parametrize('tools', ['sql', 'python', 'python sql'])
 def test_demonstrations_show_every_fact_once(tools):
-  family = TableQuestions(tools=tools, items=5, shops=3)
+  family = TableQuestions(tools=tools, things=5, shops=3)
   env = family.env()
   used = collections.Counter()
   for solved in family.tasks('train', 15, 3):
@@ -61,7 +61,7 @@ def test_every_kind_turns_up_and_only_those_asked_for():
 def test_tasks_of_sql_questions_are_what_they_were():
   """Its parts are used here; runs are named by a hash of its settings."""
   family = sql_questions.SqlQuestions()
-  assert family.name() == 'sql_questions-30c73b45'
+  assert family.name() == 'sql_questions-ccd5dcac'
   (task,) = family.tasks('train', 1, 0)
   assert set(task.task) == {'rows', 'question', 'gold'}
 
@@ -146,7 +146,7 @@ def test_bad_settings():
     TableQuestions,
     kinds=('median',),
     tools=('', 'bash'),
-    items=(1,),
+    things=(1,),
     shops=(13,),
     format=('xml',),
   )
