@@ -53,8 +53,8 @@ class Span(enum.IntEnum):
   INFORMATION = 9  # read, never trained on: prompts, observations of hosts
 
 
-class Role(enum.IntEnum):
-  """Who acts in a unit of `rollout.kind` 'host_proposed', see `Turns.agent`."""
+class Agent(enum.IntEnum):
+  """`Turns.agent` of a unit of `rollout.kind` 'host_proposed'."""
 
   PROPOSER = 0  # writes a task
   SOLVER = 1  # tries it

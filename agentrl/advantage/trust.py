@@ -8,7 +8,7 @@ from agentrl import domain, ops, registry, segment
 from agentrl.advantage import chain
 from agentrl.reward import trajectory
 from agentrl.reward.proposals import Rate
-from agentrl.types import Array, Batch, Linked, LinkInputs, Role
+from agentrl.types import Agent, Array, Batch, Linked, LinkInputs
 
 Low = Annotated[float, domain.Real(0, 1, most='high')]
 
@@ -17,7 +17,7 @@ def of_trajectories(batch: Batch, of: str, low: float, high: float) -> Array:
   """Computes `ops.trust` of solvers by a term; 1 for others: [B] f32."""
   turns = batch.turns
   u = ops.trust(trajectory.sum_term(of, turns), low=low, high=high)
-  return jnp.where(turns.agent[:, 0] == Role.SOLVER, u, 1)
+  return jnp.where(turns.agent[:, 0] == Agent.SOLVER, u, 1)
 
 
 @registry.register('link', needs=('column:agent', 'term:{of}'), takes='any')

@@ -6,7 +6,7 @@ from agentrl import domain, registry
 from agentrl.curate import select
 from agentrl.reward import trajectory
 from agentrl.reward.proposals import Rate
-from agentrl.types import Batch, Role
+from agentrl.types import Agent, Batch
 
 
 @registry.register('curate', needs=('column:agent', 'term:{of}'))
@@ -29,4 +29,4 @@ def within_frontier(
   p = trajectory.sum_term(of, turns)
   near = 1e-6  # shares of n are not exact
   fits = (p >= low - near) & (p <= high + near)
-  return select.keep(batch, fits | (turns.agent[:, 0] != Role.SOLVER))
+  return select.keep(batch, fits | (turns.agent[:, 0] != Agent.SOLVER))

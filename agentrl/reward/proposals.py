@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from agentrl import domain, registry
 from agentrl.reward import trajectory
-from agentrl.types import Array, RewardInputs, Role
+from agentrl.types import Agent, Array, RewardInputs
 
 SHAPES = ('frontier', 'adversary')
 LABELS = ('verified', 'majority')
@@ -73,7 +73,7 @@ def proposing(
   )
   good = scale * difficulty(p, shape) + calls * jnp.minimum(made, most_calls)
   reward = jnp.where(task > 0, good, invalid) - repetition * alike
-  return jnp.where(x.turns.agent[:, 0] == Role.PROPOSER, reward, 0)
+  return jnp.where(x.turns.agent[:, 0] == Agent.PROPOSER, reward, 0)
 
 
 @registry.register('reward', needs=('column:agent', 'term:agrees'))
@@ -91,4 +91,4 @@ def solving(
     scale: of it
   """
   own = trajectory.total('agrees', x) if label == 'majority' else x.outcome
-  return jnp.where(x.turns.agent[:, 0] == Role.SOLVER, scale * own, 0)
+  return jnp.where(x.turns.agent[:, 0] == Agent.SOLVER, scale * own, 0)

@@ -8,7 +8,7 @@ from agentrl import domain, registry
 from agentrl.env import proposals
 from agentrl.ops import counting
 from agentrl.rollout.purify import PurifyRule
-from agentrl.types import Batch, Role
+from agentrl.types import Agent, Batch
 
 # By the learner, when the update begins.
 OLD = ('old_logp', 'old_entropy', 'old_sum_sq_prob')
@@ -121,7 +121,7 @@ def _fits_units(spec: registry.MethodSpec, c: Any) -> str:
 def _measure_proposals(batch: Batch) -> dict[str, Any]:
   """Measures proposals, and how alike they are; all alike: 0 diversity."""
   turns = batch.turns
-  first = turns.valid[:, 0] & (turns.agent[:, 0] == Role.PROPOSER)
+  first = turns.valid[:, 0] & (turns.agent[:, 0] == Agent.PROPOSER)
   live = (counting.trajectories(batch) & first).astype(jnp.float32)
   sums = {
     name: jnp.sum(jnp.where(turns.valid, turns.terms[name], 0), axis=1)

@@ -22,7 +22,7 @@ from agentrl.env.proposals import HELD_OUT, Proposal, ProposesTasks
 from agentrl.judge.overlap import bleu
 from agentrl.rollout.pack import Episode, TurnData
 from agentrl.text.clusters import clusters, shares
-from agentrl.types import Attempts, Role, Status
+from agentrl.types import Agent, Attempts, Status
 
 # (tasks, attempts at them) -> an episode of each
 Session = Callable[[Sequence[Mapping[str, Any]], Attempts], list[Episode]]
@@ -59,11 +59,11 @@ def play(
   """
   b = len(attempts.task)
   place = np.arange(b, dtype=np.int32)
-  agent = np.where(place % size == 0, Role.PROPOSER, Role.SOLVER).astype(
+  agent = np.where(place % size == 0, Agent.PROPOSER, Agent.SOLVER).astype(
     np.int32
   )
   unit = place // size
-  group = np.where(agent == Role.SOLVER, unit, b // size).astype(np.int32)
+  group = np.where(agent == Agent.SOLVER, unit, b // size).astype(np.int32)
   attempts, limit = attempts.replace(group=group), np.asarray(attempts.limit)
   first = place[::size].tolist()
   seeds = [family.seed(tasks[int(attempts.task[i])]) for i in first]
@@ -72,13 +72,13 @@ def play(
     at = attempts.replace(task=place, limit=np.where(own, limit, 0))
     return session(tasks, at)
 
-  wrote = played([seeds[u] for u in unit], agent == Role.PROPOSER)
+  wrote = played([seeds[u] for u in unit], agent == Agent.PROPOSER)
   written = [
     _proposal(family, seed, wrote[i], said)
     for i, seed in zip(first, seeds, strict=True)
   ]
   there = np.array([x.task is not None for x in written])
-  own = (agent == Role.SOLVER) & there[unit]
+  own = (agent == Agent.SOLVER) & there[unit]
   given = [written[u].task or {} for u in unit]
   solved = played(given, own)
   episodes = [solved[i] if own[i] else wrote[i] for i in place]
@@ -86,11 +86,11 @@ def play(
   return Played(
     episodes=episodes,
     attempts=attempts.replace(
-      limit=np.where(own | (agent == Role.PROPOSER), limit, 0)
+      limit=np.where(own | (agent == Agent.PROPOSER), limit, 0)
     ),
     agent=agent,
     unit=unit,
-    scored=(agent == Role.SOLVER) | known[unit],
+    scored=(agent == Agent.SOLVER) | known[unit],
     counts=_counts(written),
   )
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from agentrl.testing import batches
-from agentrl.types import Role
+from agentrl.types import Agent
 
 
 def with_roles(story: batches.Story, layout: str, of: str):
@@ -16,7 +16,7 @@ def with_roles(story: batches.Story, layout: str, of: str):
   r = np.random.default_rng(3)
   p = r.integers(0, 8, n) / 7
   p[:4] = 1 / 7, 3 / 7, 5 / 7, 1.0
-  agent = np.where(np.arange(n) % 5 == 4, Role.PROPOSER, Role.SOLVER)
+  agent = np.where(np.arange(n) % 5 == 4, Agent.PROPOSER, Agent.SOLVER)
   b, k = turns.valid.shape
   term, who = r.normal(size=(b, k)), r.integers(0, 2, (b, k))
   who[:n] = agent[:, None]

@@ -5,7 +5,7 @@ import pytest
 
 from agentrl.advantage import chain
 from agentrl.testing import batches
-from agentrl.types import Role
+from agentrl.types import Agent
 from tests.advantage.roles import with_roles
 
 pytestmark = pytest.mark.usefixtures('float64')
@@ -31,7 +31,7 @@ def test_ambiguous_labels_teach_less(layout, of):
   factors = set()
   for i, turns in enumerate(before):
     u = min(max((p[i] - 0.3) / 0.5, 0), 1)
-    factor = 0.6 + 0.4 * (u if agent[i] == Role.SOLVER else 1)
+    factor = 0.6 + 0.4 * (u if agent[i] == Agent.SOLVER else 1)
     factors.add(round(factor, 6))
     for x, y in zip(turns, after[i], strict=True):
       np.testing.assert_allclose(y, factor * x, rtol=1e-12)

@@ -11,7 +11,7 @@ from agentrl.env.worlds.fact_corpus.questions import FactQuestion
 from agentrl.learner import update
 from agentrl.run import build, runner
 from agentrl.runtime import install
-from agentrl.types import Role
+from agentrl.types import Agent
 from tests import errors
 from tests.integration import parts_test, proposing
 from tests.integration.cut import after_row
@@ -56,7 +56,7 @@ def test_both_roles_are_rows_of_one_batch(tmp_path, monkeypatch):
   proposing.says(monkeypatch, said)
   s = build.experiment(proposing.config(agent0, tmp_path))
   batch, told = proposing.collected(s)
-  agent = [Role.PROPOSER, *[Role.SOLVER] * 3] * 2
+  agent = [Agent.PROPOSER, *[Agent.SOLVER] * 3] * 2
   np.testing.assert_array_equal(batch.turns.agent[:, 0], agent)
   np.testing.assert_array_equal(batch.ids['seat'], agent)
   np.testing.assert_array_equal(batch.ids['match'], [0] * 4 + [1] * 4)

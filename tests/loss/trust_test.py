@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from agentrl.testing import batches
-from agentrl.types import Credit, Outputs, Role
+from agentrl.types import Agent, Credit, Outputs
 from tests.advantage.roles import with_roles
 
 pytestmark = pytest.mark.usefixtures('float64')
@@ -31,7 +31,7 @@ def inputs(layout):
 def bounds(p, agent):
   """1 + clip_high + wider (1 - u) of every trajectory."""
   u = np.clip((p - 0.3) / 0.5, 0, 1)
-  return 1.2 + 0.3 * np.where(agent == Role.SOLVER, 1 - u, 0)
+  return 1.2 + 0.3 * np.where(agent == Agent.SOLVER, 1 - u, 0)
 
 
 @pytest.mark.parametrize('layout', ['packed', 'turn'])

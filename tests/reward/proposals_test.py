@@ -5,7 +5,7 @@ import pytest
 
 from agentrl import registry
 from agentrl.reward import proposals
-from agentrl.types import RewardInputs, Role, Turns
+from agentrl.types import Agent, RewardInputs, Turns
 from tests import errors
 
 pytestmark = pytest.mark.usefixtures('float64')
@@ -16,7 +16,7 @@ COUNT = R.integers(0, K + 1, B)  # of no turn too
 COUNT[:6] = [1, 2, 3, 1, 2, 3]
 VALID = np.arange(K)[None] < COUNT[:, None]
 LAST = VALID & (np.arange(K)[None] == COUNT[:, None] - 1)
-AGENT = np.where(np.arange(B) % 4 == 0, Role.PROPOSER, Role.SOLVER)
+AGENT = np.where(np.arange(B) % 4 == 0, Agent.PROPOSER, Agent.SOLVER)
 OF = {
   'solved': R.integers(0, 8, B) / 7,
   'agreement': R.integers(0, 8, B) / 7,
@@ -70,13 +70,13 @@ def test_agent0_pays_for_the_frontier_and_for_being_different():
   )
   names = 'agreement', 'solver_calls', 'alike', 'is_task'
   want = [agent0(*x) for x in zip(*(OF[n] for n in names), strict=True)]
-  assert_paid(got, Role.PROPOSER, want)
+  assert_paid(got, Agent.PROPOSER, want)
 
 
 def test_ssp_pays_for_what_was_not_solved():
   got = reward('proposing', shape='adversary')
   want = np.where(OF['is_task'] > 0, 1 - OF['solved'], 0)
-  assert_paid(got, Role.PROPOSER, want)
+  assert_paid(got, Agent.PROPOSER, want)
 
 
 def test_the_frontier_is_half_solved():
@@ -98,4 +98,4 @@ def test_a_frozen_proposer_earns_nothing():
 )
 def test_solvers_are_paid_by_their_label(label, want):
   got = reward('solving', label=label, scale=2.0)
-  assert_paid(got, Role.SOLVER, 2 * want)
+  assert_paid(got, Agent.SOLVER, 2 * want)

@@ -10,7 +10,7 @@ from agentrl.env.proposals import Proposal
 from agentrl.rollout import pack, units
 from agentrl.rollout.engine.engine import Completion
 from agentrl.task.base import make_attempts
-from agentrl.types import Role, Status
+from agentrl.types import Agent, Status
 
 SIZE = 4
 
@@ -93,7 +93,7 @@ def test_solvers_get_the_task_that_their_proposer_wrote():
     assert tasks[second.task[i]] == want
   assert [x.turns[0].observation for x in made.episodes] == [*'01234567']
   np.testing.assert_array_equal(
-    made.agent, np.where(proposes, Role.PROPOSER, Role.SOLVER)
+    made.agent, np.where(proposes, Agent.PROPOSER, Agent.SOLVER)
   )
   np.testing.assert_array_equal(made.unit, np.arange(8) // SIZE)
   # Solvers of one task, and all proposers with each other.
