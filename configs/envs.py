@@ -229,6 +229,11 @@ OWN: dict[str, dict[str, Any]] = {
     'rollout': dict(max_message_tokens=32, max_turns=4),
     'host': dict(max_observation_tokens=64),
   },
+  'workflow': {
+    'micro_batch': 32,  # three turns of each of sft.batch
+    'rollout': dict(max_turns=3),
+    'env': dict(train=8000),
+  },
 }
 
 

@@ -8,10 +8,8 @@ Use (AgentFlow), 2510.05592.
 
 so that neither long messages nor long trajectories outweigh others. Clip 0.2
 below and 0.3 above, KL 0.001, as in the paper. What others
-than the planner say is the environment's answer: never trained on.
-
-Missing: the system that the claim is about: planner, frozen executor, verifier
-and generator.
+than the planner say is the environment's answer: never trained on. agentflow is
+this with the paper's system around it.
 
   python -m experiments.train --config=configs/flow_grpo.py \
     --workdir=runs/flow_grpo
@@ -20,8 +18,8 @@ and generator.
 from agentrl.configs import base
 
 
-def get_config(arg=''):
-  c = base.get_config(arg, method='flow_grpo')
+def broadcast(c):
+  """The paper's advantage and loss."""
   base.role(c, 'reference', kind='frozen')
   c.signal = ('reference',)
   c.advantage = ('episode',)
@@ -30,4 +28,9 @@ def get_config(arg=''):
   base.hp(c, 'ppo', 'ppo', clip_high=0.3)
   c.coef.kl_k3 = 1e-3
   c.loss_aggregation.ppo = c.loss_aggregation.kl_k3 = 'trajectory_turn_mean'
+
+
+def get_config(arg=''):
+  c = base.get_config(arg, method='flow_grpo')
+  broadcast(c)
   return base.finish(c)

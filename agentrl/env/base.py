@@ -114,6 +114,7 @@ JIT_FAMILIES: dict[str, str] = {
   'pioneer_observer': 'agentrl.env.jit.games.family:PioneerObserver',
   'solver_verifier': 'agentrl.env.jit.games.family:SolverVerifier',
   'tic_tac_toe': 'agentrl.env.jit.games.family:TicTacToe',
+  'workflow': 'agentrl.env.jit.games.family:Workflow',
 }
 
 SET = ('name', 'train', 'test', 'seed')  # of c.env: not the family's

@@ -2,13 +2,15 @@
 
 import functools
 import importlib
+import itertools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl.learner import sizes
+from agentrl import registry
+from agentrl.learner import policies, sizes
 from agentrl.learner import update as update_lib
 from agentrl.model import microbatch
 from agentrl.rollout import stale
@@ -18,9 +20,13 @@ from agentrl.run.stage import stages
 
 # Roles beside the policy: does it learn.
 PLAYED = {
+  'agentflow': {'modules': False, 'reference': False},
+  'ai_searchplanner': {'generator': False, 'value': True},
   'astraflow': {'verifier': True},
+  'comas': {'second': True, 'third': True, 'reference': False},
   'cory': {'twin': True, 'value': True, 'reference': False},
   'dr_mas_models': {'verifier': True},
+  'unitymas_o': {'answerer': True},
 }
 
 
@@ -30,9 +36,13 @@ def config(method, folder, sizes=(1, 1), **rollout):
   c.model.update(
     dict(width=16, layers=1, heads=4, kv_heads=4, head_dim=4, mlp=16)
   )
-  c.rollout.update(dict(batch=32, group_size=16, slots=32) | rollout)
-  c.micro_batch = c.sft.batch = 32
+  b = 48 if len(c.rollout.seats) == 3 else 32  # whole matches
+  plan = dict(batch=b, group_size=b // 2, slots=b)
+  c.rollout.update(plan | rollout)
+  c.micro_batch = c.sft.batch = b
   c.env.update(dict(train=16, test=4, illegal='random'))
+  if c.env.name == 'workflow':
+    c.env.things = 2  # half of the guesses are right
   c.steps = 8
   c.mesh.fsdp, c.mesh.tensor = sizes
   return c
@@ -153,6 +163,136 @@ def test_astraflow_masks_what_moved_furthest_for_each_policy(folder):
   assert np.abs(gap[lost]).min() >= np.abs(gap[kept]).max() - 1e-6
 
 
+def outcomes(batch):
+  """Group and outcome of each match, and its planner's: [B / S] each."""
+  agent = np.asarray(batch.turns.agent)[:, 0]
+  return agent, np.asarray(batch.ids['group']), np.asarray(batch.outcome)
+
+
+@pytest.mark.slow
+def test_agentflow_broadcasts_one_outcome_to_every_turn_of_the_planner(folder):
+  """z over the planners of a group; a nested mean over its tokens alone."""
+  s, _, state, batch = collected('agentflow', folder)
+  agent, group, won = outcomes(batch)
+  valid = np.asarray(batch.turns.valid)
+  counts = valid.any(axis=1)
+  assert {*valid[agent == 0].sum(axis=1)} > {1}  # planners of several turns
+  assert 0 < won[agent == 0].mean() < 1
+  turn = np.asarray(credit_of(s, batch).turn)
+  for g in np.unique(group):
+    own = (agent == 0) & (group == g) & counts
+    r = won[own].astype(np.float64)
+    want = (r - r.mean()) / (r.std(ddof=1) + 1e-6) if r.std() else 0 * r
+    for i, a in zip(np.flatnonzero(own), want, strict=True):
+      np.testing.assert_allclose(turn[i][valid[i]], a, atol=1e-3)
+  batch = policies.learned(s.algorithm, batch)
+  view = next(policies.views(s.algorithm, state, batch))
+  assert view.role == 'policy'
+  rows, (b, k) = view.batch.rows, valid.shape
+  mean = s.config.loss_aggregation.ppo
+  got = registry.get('loss_aggregation', mean, 'loss_aggregation.ppo').f(
+    rows.weight, rows, b, k
+  )
+  traj, at, sampled = map(np.asarray, (rows.traj, rows.turn, rows.sampled))
+  live = {int(i) for i in traj[sampled]}
+  assert live == {*np.flatnonzero((agent == 0) & counts)}
+  want = np.zeros(traj.shape, np.float64)
+  for i in live:
+    turns = {int(j) for j in at[sampled & (traj == i)]}
+    for j in turns:
+      mine = sampled & (traj == i) & (at == j)
+      want[mine] = 1 / len(live) / len(turns) / mine.sum()
+  np.testing.assert_allclose(got, want, rtol=1e-6)
+  assert want.sum() == pytest.approx(1)
+
+
+@pytest.mark.slow
+def test_ai_searchplanner_is_paid_for_what_its_search_adds(folder):
+  """A generator that was right without it earns the planner nothing."""
+  s, _, _, batch = collected('ai_searchplanner', folder)
+  valid, terms = np.asarray(batch.turns.valid), batch.turns.terms
+  reward = np.asarray(batch.turns.reward).sum(axis=1)
+  right, searched = (np.asarray(terms[x]) for x in ('right', 'searched'))
+  seen = set()
+  for first in range(0, 48, 3):
+    unaided, planner, aided = range(first, first + 3)
+    if not valid[aided].any():
+      continue
+    gain = right[aided, 0] - right[unaided, 0]
+    assert batch.outcome[planner] == right[aided, 0]
+    fit = right[planner][valid[planner]].mean()
+    searches = searched[planner].sum()
+    want = gain + 0.2 * fit - 0.1 * searches
+    assert reward[planner] == pytest.approx(want, abs=1e-5)
+    seen.add((float(gain), float(searches)))
+  assert len({gain for gain, _ in seen}) > 1 < len({n for _, n in seen})
+  role = np.asarray(batch.ids['role'])
+  players = s.algorithm.players
+  seat = np.asarray(batch.ids['seat'])
+  np.testing.assert_array_equal(role == players.index('policy'), seat == 1)
+
+
+@pytest.mark.slow
+def test_unitymas_compares_nodes_of_one_role_and_invocation(folder):
+  """Without either key a node would be compared with other nodes' prompts."""
+  s, _, _, batch = collected('unitymas_o', folder)
+  valid = np.asarray(batch.turns.valid)
+  agent, group, _ = outcomes(batch)
+  role = np.asarray(batch.ids['role'])
+  np.testing.assert_array_equal(role, agent == 2)  # two of three share
+  total = np.asarray(batch.turns.reward).sum(axis=1)
+  right = np.asarray(batch.turns.terms['right'])
+  node = total[:, None] + 0.1 * right
+  got, several = np.asarray(credit_of(s, batch).turn), 0
+  for g, a, k in itertools.product(np.unique(group), range(3), range(3)):
+    own = valid[:, k] & (agent == a) & (group == g)
+    if not own.any():
+      continue
+    r = node[own, k].astype(np.float64)
+    several += len(np.unique(r)) > 1
+    spread = r.std(ddof=1) if len(r) > 1 else 0
+    want = (r - r.mean()) / (spread + 1e-6) if spread > 1e-5 else 0 * r
+    np.testing.assert_allclose(got[own, k], want, atol=1e-3)
+  assert several > 3
+  assert got[valid].any()
+
+
+@pytest.mark.slow
+def test_unitymas_sharing_is_a_line_of_the_config(folder):
+  c = config('unitymas_o', folder)
+  for seats in (('policy',) * 3, ('policy', 'answerer', 'answerer')):
+    c.rollout.seats = seats
+    if 'answerer' not in seats:
+      del c.role.answerer
+    s = build.experiment(c)
+    assert s.algorithm.players == tuple(dict.fromkeys(seats))
+    c = config('unitymas_o', folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('step', [4, 5])
+def test_comas_pays_solver_and_critic_one_between_them(folder, step):
+  """By scores alone, and every agent comes to every seat."""
+  s, _, _, batch = collected('comas', folder, step)
+  reward = np.asarray(batch.turns.reward).sum(axis=1).reshape(-1, 3)
+  np.testing.assert_allclose(reward[:, 0] + reward[:, 1], 1, atol=1e-6)
+  np.testing.assert_array_equal(reward[:, 2], 0)
+  assert len(np.unique(reward[:, 0])) > 1
+  won = np.asarray(batch.outcome).reshape(-1, 3)[:, 0]
+  assert np.any(reward[:, 0] != won)  # the truth pays nobody
+  role = np.asarray(batch.ids['role']).reshape(-1, 3)
+  np.testing.assert_array_equal(
+    role, np.tile((np.arange(3) + step) % 3, (16, 1))
+  )
+  turn = np.asarray(credit_of(s, batch).turn)[:, 0].reshape(-1, 3)
+  for seat in range(3):
+    r = reward[:, seat].astype(np.float64)
+    spread = r.std(ddof=1)
+    want = (r - r.mean()) / (spread + 1e-6) if spread else 0 * r
+    np.testing.assert_allclose(turn[:, seat], want, atol=1e-3)
+  assert not turn[:, 2].any()  # a scorer learns from what cannot be read alone
+
+
 def changed(before, after):
   pairs = zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True)
   return any(np.any(a != b) for a, b in pairs)
@@ -175,7 +315,7 @@ def test_two_updates_on_a_mesh(method, folder):
     for step in range(2):
       batch, _ = stage.collect(state, stage.task(state, step), step)
       state, told, _ = update(state, batch)
-      for role in s.algorithm.players:
+      for role in policies.learning(s.algorithm):
         assert told[f'{role}/nonfinite_skips'][0] == 0
     after = jax.device_get(state.params)
   assert set(before) == {'policy', *PLAYED[method]}

@@ -96,6 +96,26 @@ class TellsSolved(Rules, Protocol):
     """Returns which seats have won a match that is over, bool[S]."""
 
 
+@runtime_checkable
+class TellsTurns(Rules, Protocol):
+  """Rules that tell something of each move, and how experts move."""
+
+  @property
+  def columns(self) -> tuple[str, ...]:
+    """The names of what `info` tells."""
+
+  def info(
+    self, before: chex.ArrayTree, after: chex.ArrayTree
+  ) -> dict[str, jax.Array]:
+    """Tells of the move between two states, which are equal if none was made.
+
+    f32[] each, named as `columns`.
+    """
+
+  def taught_moves(self, state: chex.ArrayTree) -> jax.Array:
+    """Returns probabilities of demonstrated moves, f32[A], 0 where illegal."""
+
+
 # (rules, state) -> probabilities of the moves, f32[A], 0 of illegal ones.
 Player = Callable[[Any, Any], jax.Array]
 
@@ -155,7 +175,8 @@ class Match:
 
   @property
   def columns(self) -> tuple[str, ...]:
-    return (ILLEGAL,)
+    own = self.rules.columns if isinstance(self.rules, TellsTurns) else ()
+    return (ILLEGAL, *own)
 
   def reset(
     self, key: jax.Array, task: dict[str, chex.Array]
@@ -228,13 +249,17 @@ class Match:
   def info(
     self, before: MatchState, action: jax.Array, after: MatchState
   ) -> dict[str, jax.Array]:
-    """Returns 1 for a message that named no legal move."""
-    del after
+    """Returns 1 for a message that named no legal move, and what rules tell."""
     wrong = ~self.over(before) & ~self.fair(before, action)
-    return {ILLEGAL: wrong.astype(jnp.float32)}
+    told = {ILLEGAL: wrong.astype(jnp.float32)}
+    if isinstance(self.rules, TellsTurns):
+      told |= self.rules.info(before.game, after.game)
+    return told
 
   def demonstrate(self, state: MatchState, key: jax.Array) -> jax.Array:
     """Draws a legal move of the seat to move: i32[]; for warm starts."""
+    if isinstance(self.rules, TellsTurns):
+      return draw(self.rules.taught_moves(state.game), key)
     return draw(uniform(self.rules, state.game), key)
 
   def _observe(self, state: MatchState) -> jax.Array:

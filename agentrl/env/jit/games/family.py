@@ -6,11 +6,19 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from agentrl.domain import OneOf, Whole
+from agentrl.domain import OneOf, Real, Text, Tuple, Whole
 from agentrl.env import base as env_base
 from agentrl.env import splits
 from agentrl.env.jit import base as jit_base
-from agentrl.env.jit.games import base, kuhn, leduc, lines, sums
+from agentrl.env.jit.games import (
+  base,
+  kuhn,
+  leduc,
+  lines,
+  problems,
+  sums,
+  workflow,
+)
 
 SELF, UNIFORM, OPTIMAL = '', 'random', 'optimal'
 _OPPONENT = "who has the other seats; '': the policy itself"
@@ -61,12 +69,17 @@ class GameFamily:
     splits.split_rng(split, seed)  # raises for what is wrong
     seats = 1 if self.opponent == SELF else self.rules.seats
     for number in range(count):
-      deal = number // seats % self.rules.deals
+      deal = (self.first(split) + number // seats) % self.rules.deals
       task = {'deal': np.asarray(deal, np.int32)}
       if self.opponent != SELF:
         task['seat'] = np.asarray(number % seats, np.int32)
       key = splits.content_key(f'{split} {number}'.encode())
       yield jit_base.SolvedTask(task, [], key)
+
+  def first(self, split: str) -> int:
+    """Returns the deal that a split begins with."""
+    del split
+    return 0
 
   def env(self) -> base.Match | base.Against:
     match = base.Match(self.rules, self.illegal, self.forfeits)
@@ -145,3 +158,89 @@ class PioneerObserver(_SumsFamily):
   @property
   def rules(self) -> base.Rules:  # type: ignore[override]  # of its settings
     return sums.PioneerObserver(self.largest)
+
+
+_Lines = Annotated[tuple[str, ...], Tuple(Text(empty=False))]
+PROBLEMS = ('lookups', 'sums')
+
+
+@dataclasses.dataclass(frozen=True)
+class Workflow(GameFamily):
+  """Roles that work on one task in an order of your own (workflow.py).
+
+  Held-out lookups have facts of their own; sums come back.
+  """
+
+  problem: Annotated[str, OneOf(*PROBLEMS), 'what the roles work on'] = (
+    'lookups'
+  )
+  roles: Annotated[
+    _Lines, "name, most turns and acts of each role: 'planner*3 search stop'"
+  ] = ('planner*3 search stop', 'generator answer')
+  order: Annotated[
+    _Lines, "who speaks after whom; 'verifier:n planner': if it said n"
+  ] = ('planner:. generator', 'planner planner', 'planner generator')
+  hidden: Annotated[
+    _Lines, "'planner solver': the first does not read what the second says"
+  ] = ()
+  pay: Annotated[
+    _Lines, "what a role gets at the end: 'planner outcome own*0.5'"
+  ] = ()
+  untaught: Annotated[
+    _Lines,
+    "roles that demonstrate any legal message; others demonstrate an expert's",
+  ] = ()
+  cost: Annotated[float, Real(0), 'of a search, for roles paid `cost`'] = 0.0
+  unread: Annotated[
+    tuple[float, float],
+    Tuple(Real(), length=2),
+    'what a role that is not understood gets, which ends the match, and what'
+    ' the others get',
+  ] = (-0.5, 0.0)
+  largest: Largest = 5
+  things: Annotated[
+    int, Whole(2, problems.MOST_THINGS), 'things that lookups are about'
+  ] = 6
+  relations: Annotated[
+    int, Whole(1, problems.MOST_RELATIONS), 'relations that can be looked up'
+  ] = 2
+  known: Annotated[
+    int,
+    Whole(0, problems.MOST_RELATIONS, most='relations'),
+    'relations whose facts are the same in all tasks',
+  ] = 0
+  hops: Annotated[int, Whole(1, 4), 'most relations of a chain'] = 2
+
+  columns: ClassVar[tuple[str, ...]] = (
+    base.ILLEGAL,
+    *workflow.Workflow.columns,
+  )
+
+  def __post_init__(self):
+    """Raises ValueError for a table that is none."""
+    table = self.rules.table
+    names = [x.name for x in table.roles]
+    if unknown := {*self.untaught} - {*names}:
+      raise ValueError(
+        f'env.untaught must name roles of {names}, got {sorted(unknown)}'
+      )
+
+  @property
+  def forfeits(self) -> tuple[float, float]:  # type: ignore[override]
+    own, others = self.unread
+    return own, others
+
+  @property
+  def rules(self) -> workflow.Workflow:  # type: ignore[override]
+    problem: problems.Problem = problems.Sums(self.largest)
+    if self.problem == 'lookups':
+      problem = problems.Lookups(
+        self.things, self.relations, self.known, self.hops
+      )
+    table = workflow.read(
+      problem, self.roles, self.order, self.hidden, self.pay
+    )
+    return workflow.Workflow(problem, table, tuple(self.untaught), self.cost)
+
+  def first(self, split: str) -> int:
+    return self.rules.deals // 2 if split == 'test' else 0
