@@ -189,7 +189,7 @@ def test_agentflow_broadcasts_one_outcome_to_every_turn_of_the_planner(folder):
   view = next(policies.views(s.algorithm, state, batch))
   assert view.role == 'policy'
   rows, (b, k) = view.batch.rows, valid.shape
-  mean = s.config.loss_aggregation.ppo
+  mean = s.config.loss_aggregation['ppo']
   got = registry.get('loss_aggregation', mean, 'loss_aggregation.ppo').f(
     rows.weight, rows, b, k
   )
