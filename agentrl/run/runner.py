@@ -2,7 +2,15 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import (
+  Callable,
+  Generator,
+  Iterable,
+  Iterator,
+  Mapping,
+  Sequence,
+)
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -16,6 +24,7 @@ from agentrl.learner import algorithm
 from agentrl.log import metrics, progress, run_summary
 from agentrl.log.sample import TrajectoryLogger
 from agentrl.rollout.keys import Stream, stream_key
+from agentrl.rollout.record import Record
 from agentrl.run import (
   build,
   describe,
@@ -300,6 +309,49 @@ def finish(s: Experiment, workdir: str) -> str:
   return text
 
 
+class OpenedRun(NamedTuple):
+  """A run whose newest policy plays."""
+
+  experiment: Experiment
+  step: int
+  tasks: np.ndarray  # to play: the run's held-out ones, or those of a file
+  play: Callable[..., Record]  # (attempts, key)
+  score: selection.Score | None  # by what the run has learned of reward
+  check: Callable[[], object]  # raises where nothing was played
+
+
+@contextlib.contextmanager
+def opened_run(
+  workdir: str, levels: str | None = None, limit: int | None = None
+) -> Iterator[OpenedRun]:
+  """Opens a run to play with its newest policy; see `evaluate_run`."""
+  c = whole = workdir_lib.read_config(workdir)
+  if plans := stage_list.plans(c):
+    c = plans[-1].config
+  s = build.experiment(jit_env.for_evaluation(c, levels, limit))
+  first = 0 if levels else len(s.train)
+  with (
+    placement.on_mesh(c),
+    sampler.open_sampler(s, workdir=workdir) as playing,
+  ):
+    step, state = weights.load(whole, s.shape, workdir)
+    playing.update_service_params(state.params)
+    params = algorithm.played_params(s.algorithm, state.params)
+
+    def play(attempts, key):
+      given = recalled.recalled(s, state.memory, attempts, recalled.EVALUATION)
+      return playing.play(params, given, key)
+
+    yield OpenedRun(
+      s,
+      step,
+      np.arange(first, len(s.train) + len(s.test)),
+      play,
+      learned_reward.scorer(s, state),
+      playing.taken,
+    )
+
+
 def evaluate_run(
   workdir: str,
   *,
@@ -320,39 +372,24 @@ def evaluate_run(
     limit: turns; else as many as in training
     logged: trajectories to log
   """
-  c = whole = workdir_lib.read_config(workdir)
-  if plans := stage_list.plans(c):
-    c = plans[-1].config
-  s = build.experiment(jit_env.for_evaluation(c, levels, limit))
-  first = 0 if levels else len(s.train)
-  tasks = np.arange(first, len(s.train) + len(s.test))
-  watch = selection.Watch(episodes, len(tasks), attempts)
-  with (
-    placement.on_mesh(c),
-    sampler.open_sampler(s, workdir=workdir) as playing,
-  ):
-    step, state = weights.load(whole, s.shape, workdir)
-    playing.update_service_params(state.params)
-    params = algorithm.played_params(s.algorithm, state.params)
-
-    def play(attempts, key):
-      given = recalled.recalled(s, state.memory, attempts, recalled.EVALUATION)
-      return playing.play(params, given, key)
-
+  selection.check(episodes, attempts)
+  with opened_run(workdir, levels, limit) as run:
+    s, tasks = run.experiment, run.tasks
+    watch = selection.Watch(episodes, len(tasks), attempts)
     numbers, last = evaluate.evaluate(
-      watch.of(play, learned_reward.scorer(s, state)),
+      watch.of(run.play, run.score),
       watch.tasks(tasks),
       episodes=watch.episodes,
-      batch=c.rollout.batch,
+      batch=s.config.rollout.batch,
       limit=s.plan.turns,
       temperature=temperature,
       key=stream_key(jax.random.key(seed), Stream.EVAL),
     )
-    playing.taken()  # raises where nothing was played
+    run.check()
     name = 'held_out'
     if levels:
       name = os.path.splitext(os.path.basename(levels))[0]
-    path = os.path.join(workdir, 'evaluations', f'{step:06d}_{name}')
-    evaluation.write(s, path, step, last, logged)
-  head = f'{describe.title(s)}, step {step}, temperature {temperature:g}'
+    path = os.path.join(workdir, 'evaluations', f'{run.step:06d}_{name}')
+    evaluation.write(s, path, run.step, last, logged)
+  head = f'{describe.title(s)}, step {run.step}, temperature {temperature:g}'
   return evaluation.report(head, s.plan.turns, numbers, path) + watch.table()

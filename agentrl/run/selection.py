@@ -62,6 +62,15 @@ def _answer(record: Record, used: np.ndarray, b: int) -> int:
   return zlib.crc32(tokens.tobytes()) if tokens.size else selection.NO_ANSWER
 
 
+def check(episodes: int, attempts: int) -> None:
+  """Raises ValueError if there are fewer episodes than attempts at a task."""
+  if episodes < attempts:
+    raise ValueError(
+      f'--episodes must be >= --attempts {attempts}, the attempts at one task,'
+      f' got {episodes}'
+    )
+
+
 class Watch:
   """Attempts that are played: k at each of the first tasks."""
 
@@ -75,11 +84,7 @@ class Watch:
     Raises:
       ValueError: there are fewer episodes than attempts.
     """
-    if episodes < attempts:
-      raise ValueError(
-        f'--episodes must be >= --attempts {attempts}, the attempts at one'
-        f' task, got {episodes}'
-      )
+    check(episodes, attempts)
     self._k = attempts
     self.count = min(tasks, episodes // attempts)  # T, of tasks
     self.episodes = self.count * attempts if attempts > 1 else episodes

@@ -1,0 +1,223 @@
+"""Over-optimisation study: choosing by a reward model, and what it is worth.
+
+Protocol; seeds from 100 on chose sizes, seeds 1 to 5 were measured. In each a
+policy is warmed up and then left as it is, and a reward model learns from pairs
+of its attempts. Who labels them has a planted fault: an attempt that runs into
+the turn limit is worth BIAS to them, more than the goal. The model then scores
+ATTEMPTS attempts at each held-out task, and the best of n by its scores is
+computed exactly for every n, with what the task itself says of it.
+
+Each half of the tasks says at which n the outcome is highest, and the other
+half what is lost from there to the largest n, so that no task chooses and
+measures. A claim holds if the 95% Student interval over seeds lies on its side
+of 0.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+from ml_collections import ConfigDict
+
+from agentrl import evaluate
+from agentrl.configs import base
+from agentrl.lab.sweep import runs
+from agentrl.reward import trajectory
+from agentrl.rollout.keys import Stream, stream_key
+from agentrl.run import runner
+from agentrl.run.api import Run
+from agentrl.runtime import storage
+from agentrl.stats import intervals, reward_quality
+from agentrl.types import Array, RewardInputs, Status
+
+SEEDS = (1, 2, 3, 4, 5)
+BIAS = 2.0  # of an attempt that runs into the turn limit; the goal is 1
+SFT, STEPS = 120, 100
+TASKS, ATTEMPTS = 64, 64  # of the pool
+SIZES = (1, 2, 4, 8, 16, 32, 64)
+# Curves: who chooses the best of n, and what is read of the chosen one.
+CURVES = {
+  'learned reward': ('learned', 'learned'),
+  'outcome': ('learned', 'outcome'),
+  'labels': ('learned', 'label'),
+  'outcome if the labels choose': ('label', 'outcome'),
+}
+
+
+def label(x: RewardInputs) -> Array:
+  """What an attempt is worth to the labeller: outcome + BIAS [turn limit]."""
+  late = x.status == Status.TURN_LIMIT
+  return trajectory.at_last_turn(x.outcome + BIAS * late, x.turns)
+
+
+def config(seed: int) -> ConfigDict:
+  """A reward model on pairs of a policy that does not change."""
+  c = base.get_config('tiny,env=frozen_lake', method='overoptimization')
+  base.role(c, 'reward', lr=1e-3, heads=1)
+  c.reward = (f'{__name__}:label',)
+  c.curate, c.signal = ('every_pair',), ('reward_model',)
+  c.advantage, c.loss = ('episode',), ('reinforce',)
+  c.stream.episode = ('episode_return',)
+  c.minibatch, c.hp.minibatch = 'none', {}
+  c.sft.steps, c.steps, c.seed = SFT, STEPS, seed
+  c.env.test, c.eval.episodes = TASKS, 100
+  return base.finish(c)
+
+
+def run(seed: int, workdir: str) -> dict[str, Any]:
+  """Trains what is not trained yet, then measures the pool of one seed."""
+  path = os.path.join(workdir, f'seed={seed}')
+  if not os.path.exists(os.path.join(path, runs.DONE)):
+    with Run(config(seed), workdir=path) as going:
+      for _ in going:
+        pass
+  return measure(**pool(path, seed))
+
+
+def pool(workdir: str, seed: int) -> dict[str, np.ndarray]:
+  """Plays the held-out tasks: learned, outcome and label, [T, n] each."""
+  seen: list[np.ndarray] = []
+  with runner.opened_run(workdir) as opened:
+    s, score = opened.experiment, opened.score
+    assert score is not None
+
+    def play(attempts, i):
+      key = jax.random.fold_in(stream_key(jax.random.key(seed), Stream.EVAL), i)
+      record = jax.device_get(opened.play(attempts, key))
+      late = record.status == Status.TURN_LIMIT
+      outcome = np.asarray(record.outcome, np.float64)
+      seen.append(
+        np.stack([score(attempts, record), outcome, outcome + BIAS * late])
+      )
+      return record
+
+    tasks = opened.tasks[:TASKS]
+    evaluate.play_rounds(
+      play,
+      tasks,
+      episodes=len(tasks) * ATTEMPTS,
+      batch=s.config.rollout.batch,
+      limit=s.plan.turns,
+      temperature=1.0,
+    )
+  each = np.concatenate(seen, axis=1)[:, : len(tasks) * ATTEMPTS]
+  # Episode i attempts task i mod T.
+  each = each.reshape(3, ATTEMPTS, len(tasks)).transpose(0, 2, 1)
+  return dict(zip(('learned', 'outcome', 'label'), each, strict=True))
+
+
+def measure(
+  learned: np.ndarray, outcome: np.ndarray, label: np.ndarray
+) -> dict[str, Any]:
+  """Curves over n, the n at which the outcome is highest, what is then lost.
+
+  Args:
+    learned, outcome, label: [T, n]
+  """
+  sizes = [n for n in SIZES if n <= outcome.shape[1]]
+  of = {'learned': learned, 'outcome': outcome, 'label': label}
+  out: dict[str, Any] = {
+    name: _rounded(
+      reward_quality.best_of_n(of[by], of[what], sizes).truth.mean(axis=0)
+    )
+    for name, (by, what) in CURVES.items()
+  }
+  truth = reward_quality.best_of_n(learned, outcome, sizes).truth  # [T, M]
+  best, lost = [], []
+  for half in (0, 1):
+    at = int(truth[half::2].mean(axis=0).argmax())
+    other = truth[1 - half :: 2].mean(axis=0)
+    best.append(sizes[at])
+    lost.append(other[-1] - other[at])
+  pairs = label[:, :, None] > label[:, None]
+  gap = learned[:, :, None] - learned[:, None]
+  right = np.mean(((gap > 0) + 0.5 * (gap == 0))[pairs])
+  return out | {
+    'sizes': sizes,
+    'best': best,
+    'lost': round(float(np.mean(lost)), 4),
+    'pair_accuracy': round(float(right), 4),
+    'at_limit': round(float(np.mean(label > 1)), 4),
+  }
+
+
+def _rounded(x: np.ndarray) -> list[float]:
+  return [round(float(v), 4) for v in x]
+
+
+def report(workdir: str, seeds: int = len(SEEDS)) -> dict[str, Any]:
+  """Runs and measures the first seeds; what is measured is kept."""
+  each = {}
+  for seed in SEEDS[:seeds]:
+    path = os.path.join(workdir, f'seed={seed}.json')
+    if not os.path.exists(path):
+      storage.write(path, json.dumps(run(seed, workdir)) + '\n')
+    each[str(seed)] = read(path)
+  return {'each': each}
+
+
+def read(path: str) -> dict[str, Any]:
+  """Reads a report, or a part of one, that was written."""
+  with open(path, encoding='utf-8') as f:
+    return json.load(f)
+
+
+def claims(x: Mapping[str, Any]) -> dict[str, tuple[list[float], int]]:
+  """What each claim is about, seed by seed, and its side of 0."""
+  each = list(x['each'].values())
+  rise = [s['learned reward'][-1] - s['learned reward'][0] for s in each]
+  kept = [s['labels'][-1] - s['labels'][0] for s in each]
+  net = [s['outcome'][-1] - s['outcome'][0] for s in each]
+  first = [s['outcome'][1] - s['outcome'][0] for s in each]
+  return {
+    'From n = 1 to the largest the learned reward rises': (rise, 1),
+    'What the labeller says of the chosen attempt rises too': (kept, 1),
+    'The outcome rises from n = 1 to n = 2': (first, 1),
+    'The outcome falls from its best n to the largest': (
+      [s['lost'] for s in each],
+      -1,
+    ),
+    'At the largest n it is below one attempt': (net, -1),
+  }
+
+
+def table(x: Mapping[str, Any]) -> str:
+  """Markdown: claims, then the curves by n, then every seed."""
+  each = list(x['each'].values())
+  sizes = each[0]['sizes']
+  lines = ['| claim | found | difference |', '|---|---|---|']
+  for claim, (values, side) in claims(x).items():
+    low, high = intervals.mean_interval(values)
+    found = 'yes' if min(side * low, side * high) > 0 else 'no'
+    told = f'{np.mean(values):+.3f} [{low:+.3f}, {high:+.3f}]'
+    lines.append(f'| {claim} | {found} | {told} |')
+  lines += [
+    '',
+    f'| best of n by the learned reward | {" | ".join(map(str, sizes))} |',
+    f'|---|{"---|" * len(sizes)}',
+  ]
+  nats = [f'{np.log(n) - (n - 1) / n:.2f}' for n in sizes]
+  lines.append(f'| KL, nats | {" | ".join(nats)} |')
+  for name in CURVES:
+    cells = [f'{np.mean([s[name][i] for s in each]):.3f}' for i in _places(x)]
+    lines.append(f'| {name} | {" | ".join(cells)} |')
+  lines += [
+    '',
+    '| seed | outcome at n = 1 | at the best n | at the largest |'
+    ' best n, of each half | fall | pair accuracy | at the turn limit |',
+    '|---|---|---|---|---|---|---|---|',
+  ]
+  for seed, s in x['each'].items():
+    truth = s['outcome']
+    cells = [f'{v:.3f}' for v in (truth[0], max(truth), truth[-1])]
+    cells += [', '.join(map(str, s['best'])), f'{s["lost"]:+.3f}']
+    cells += [f'{s["pair_accuracy"]:.2f}', f'{s["at_limit"]:.1%}']
+    lines.append(f'| {seed} | {" | ".join(cells)} |')
+  return '\n'.join(lines)
+
+
+def _places(x: Mapping[str, Any]) -> range:
+  return range(len(next(iter(x['each'].values()))['sizes']))

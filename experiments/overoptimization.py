@@ -1,0 +1,40 @@
+"""Measures where choosing the best of n by a reward model stops helping.
+
+  python -m experiments.overoptimization            # 5 runs, 3 minutes each
+  python -m experiments.overoptimization --seeds=2
+
+Trains a reward model on the labels of someone with a planted fault, computes
+the best of n by it, prints claims and tables, and writes overoptimization.json
+into --workdir. Repeat the command to resume.
+"""
+
+import json
+import os
+
+from agentrl import cli, domain
+from agentrl.runtime import storage
+
+_SEEDS = cli.flag('seeds', 5, domain.Whole(2, 5), 'Runs')
+_WORKDIR = cli.flag(
+  'workdir',
+  'runs/overoptimization',
+  domain.Path(empty=False),
+  'Folder for the runs',
+)
+
+
+def main() -> None:
+  from agentrl.lab.papers.overoptimization import study  # imports jax
+  from agentrl.runtime.lock import Lock
+
+  workdir = os.path.abspath(_WORKDIR.value)
+  with Lock(workdir):
+    report = study.report(workdir, _SEEDS.value)
+  print(study.table(report))
+  path = os.path.join(workdir, 'overoptimization.json')
+  storage.write(path, json.dumps(report) + '\n')
+  print(f'written to {path}')
+
+
+if __name__ == '__main__':
+  cli.run(main, required=())
