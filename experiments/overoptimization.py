@@ -1,6 +1,6 @@
 """Measures where choosing the best of n by a reward model stops helping.
 
-  python -m experiments.overoptimization            # 5 runs, 3 minutes each
+  python -m experiments.overoptimization            # 10 runs, 3 minutes each
   python -m experiments.overoptimization --seeds=2
 
 Trains a reward model on the labels of someone with a planted fault, computes
@@ -14,7 +14,7 @@ import os
 from agentrl import cli, domain
 from agentrl.runtime import storage
 
-_SEEDS = cli.flag('seeds', 5, domain.Whole(2, 5), 'Runs')
+_SEEDS = cli.flag('seeds', 5, domain.Whole(2, 5), 'Runs of each protocol')
 _WORKDIR = cli.flag(
   'workdir',
   'runs/overoptimization',
