@@ -186,7 +186,7 @@ def claims(x: Mapping[str, Any]) -> dict[str, tuple[list[float], int]]:
   def gain(seeds, curve, i, j):
     return [s[curve][j] - s[curve][i] for s in seeds]
 
-  return {
+  out = {
     'From n = 1 to the largest the learned reward rises': (
       gain(each, 'learned reward', 0, -1),
       1,
@@ -204,6 +204,10 @@ def claims(x: Mapping[str, Any]) -> dict[str, tuple[list[float], int]]:
       gain(each, 'outcome', 0, -1),
       -1,
     ),
+  }
+  if len(second) < 2:  # not measured yet
+    return out
+  return out | {
     'In new seeds the learned reward rises': (
       gain(second, 'learned reward', 0, -1),
       1,
