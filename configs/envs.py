@@ -36,6 +36,11 @@ LONGER: dict[str, Any] = {
 }
 # Some, at a size that two CPU cores train in minutes.
 OWN: dict[str, dict[str, Any]] = {
+  'baskets': {
+    'micro_batch': 32,
+    'rollout': dict(history='full', max_message_tokens=4, max_turns=3),
+    'env': dict(train=2000),
+  },
   'case_corpus': {
     'rollout': dict(max_message_tokens=64, max_turns=5),
     'host': dict(max_observation_tokens=136),

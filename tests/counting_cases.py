@@ -178,5 +178,6 @@ def learner() -> update.Algorithm:
   context = Context(
     dict.fromkeys(ROLES, MODULE), dict.fromkeys(ROLES, RULE), size
   )
-  wiring = registry.MethodSpec(signal=registry.names('signal'))
+  hp = {'signal': {'latent_reward': {'latents': 1}}}  # MODULE has four heads
+  wiring = registry.MethodSpec(signal=registry.names('signal'), hp=hp)
   return update.Algorithm.from_spec(wiring, context)

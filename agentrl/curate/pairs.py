@@ -15,7 +15,15 @@ import jax.numpy as jnp
 from agentrl import mesh, ops, registry, segment
 from agentrl.advantage import group_stats, returns, search_values
 from agentrl.curate import select
-from agentrl.domain import Count, Discount, NotNegative, OneOf, Share
+from agentrl.domain import (
+  Count,
+  Discount,
+  Name,
+  NotNegative,
+  OneOf,
+  Share,
+  Tuple,
+)
 from agentrl.ops import counting
 from agentrl.types import Array, Batch, Pairs
 
@@ -95,6 +103,77 @@ def every_pair(
   gap, lose = jax.lax.top_k(gap, most)  # [B, most]
   win = jnp.repeat(jnp.arange(len(value)), most)
   return _with(batch, win, lose.reshape(-1), jnp.isfinite(gap.reshape(-1)))
+
+
+def _ranks(spec: registry.MethodSpec, config: Any) -> str:
+  """Returns '' if what there should be fewer of is among the factors."""
+  for _, hp in registry.settings_of(spec, 'curate', 'ranked_factors'):
+    if strange := [x for x in hp['fewer'] if x not in hp['factors']]:
+      return (
+        'hp.curate.ranked_factors.fewer must name some of'
+        f' factors={tuple(hp["factors"])}, got {strange[0]!r}'
+      )
+  return fits(spec, config)
+
+
+@registry.register(
+  'curate',
+  needs=('column:group', 'term:*factors'),
+  gives=('pairs',),
+  check=_ranks,
+)
+def ranked_factors(
+  batch: Batch,
+  *,
+  factors: Annotated[
+    tuple[str, ...], Tuple(Name('a term'), least=1, once=True)
+  ] = ('env',),
+  fewer: Annotated[tuple[str, ...], Tuple(Name('a term'), once=True)] = (),
+  margin: NotNegative = 1.0,
+  first: NotNegative = 0.0,
+  most: Count = 8,
+) -> Batch:
+  """Pairs members of a group by the first factor in which they clearly differ.
+
+    f_m(τ) = ± Σ_k term_m,k,   δ_m = margin · std f_m,   δ_1 = first · std f_1
+
+  i is preferred to j at the lowest m with |f_m(i) − f_m(j)| > δ_m, if f_m(i) is
+  the larger one. std is over the trajectories of the batch that count. The
+  comparison is the decision tree of HERON (arXiv 2309.02632, released code):
+  no factor has a weight, and none has a unit. It may go in circles, since gaps
+  that are not clear add up.
+
+  Args:
+    factors: terms of turns, the most important first
+    fewer: those of them of which less is better
+    margin: standard deviations by which all but the first factor must differ
+    first: the same for the first factor
+    most: members that one is paired with, those that it beats by a factor of
+      higher rank first; G − 1 or more: all
+  """
+  group, live = select.group_ids(batch), counting.trajectories(batch)
+  valid = batch.turns.valid
+  mates, b = _mates(group, live), live.shape[0]
+  level = jnp.full((b, b), len(factors), jnp.int32)  # that decides
+  wins = jnp.zeros((b, b), bool)
+  n = jnp.maximum(jnp.sum(live), 1)
+  for m, name in enumerate(factors):
+    term = jnp.where(valid, batch.turns.terms[name], 0)
+    f = jnp.sum(term, axis=1) * (-1 if name in fewer else 1)  # [B]
+    size = jnp.sum(jnp.abs(term), axis=1)
+    mean = jnp.sum(jnp.where(live, f, 0)) / n
+    std = jnp.sqrt(jnp.sum(jnp.where(live, jnp.square(f - mean), 0)) / n)
+    delta = std * (margin if m else first)
+    slack = ops.rounding(jnp.maximum(size[:, None], size[None]))
+    gap = f[:, None] - f[None]
+    here = (level == len(factors)) & (jnp.abs(gap) > jnp.maximum(delta, slack))
+    level = jnp.where(here, m, level)
+    wins |= here & (gap > 0)
+  score = jnp.where(mates & wins, len(factors) - level, 0)
+  most = min(most, b)
+  score, lose = jax.lax.top_k(score, most)  # [B, most]
+  win = jnp.repeat(jnp.arange(b), most)
+  return _with(batch, win, lose.reshape(-1), score.reshape(-1) > 0)
 
 
 @registry.register(

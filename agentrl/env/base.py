@@ -107,6 +107,7 @@ FAMILIES: dict[str, str] = {
 
 # Families inside jit that ship.
 JIT_FAMILIES: dict[str, str] = {
+  'baskets': 'agentrl.env.jit.baskets:Baskets',
   'carried_code': 'agentrl.env.jit.carried_code:CarriedCode',
   'connect_four': 'agentrl.env.jit.games.family:ConnectFour',
   'kuhn_poker': 'agentrl.env.jit.games.family:KuhnPoker',

@@ -26,7 +26,7 @@ from agentrl.loss import ppo
 from agentrl.ops import counting
 from agentrl.signal import gradient_steps
 from agentrl.signal.base import Context, Signal
-from agentrl.types import Array, Batch, Outputs
+from agentrl.types import Array, Batch, Metrics, Outputs, Signals
 
 LOSSES = ('pairs', 'outcome')
 TRAJECTORY = ('sum', 'mean', 'last')
@@ -99,6 +99,20 @@ def best_outcome(score: Array, batch: Batch) -> tuple[Array, Array]:
   return jnp.sum(weight * batch.outcome), jnp.sum(weight)
 
 
+def fields(name: str, step: Array, batch: Batch) -> tuple[Signals, Metrics]:
+  """What a reward model says of a batch, and <name>/best_outcome of that.
+
+  Args:
+    step: what each turn adds to R(τ) [B, K]
+  """
+  whole = jnp.sum(step, axis=1, keepdims=True)
+  said = {'step': step, 'return': jnp.where(batch.turns.valid, whole, 0)}
+  best = best_outcome(whole[:, 0], batch)
+  return {f'{name}.{k}': x for k, x in said.items()}, {
+    f'{name}/best_outcome': best
+  }
+
+
 @registry.register(
   'signal',
   needs=(f'role:{ROLE}',),
@@ -136,12 +150,7 @@ def reward_model(
   def score(state, batch, signals):
     out = context.outputs(ROLE, state.params[ROLE], batch.rows, 'value')
     step = parts(turn_scores(out.value[..., 0], batch), batch, trajectory)
-    whole = jnp.sum(step, axis=1, keepdims=True)
-    valid = batch.turns.valid
-    fields = {'step': step, 'return': jnp.where(valid, whole, 0)}
-    best = best_outcome(whole[:, 0], batch)
-    named = {f'reward_model.{k}': x for k, x in fields.items()}
-    return named, {'reward_model/best_outcome': best}
+    return fields('reward_model', step, batch)
 
   def objective(out: Outputs, batch: Batch):
     step = turn_scores(out.value[..., 0], batch)

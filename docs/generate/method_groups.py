@@ -58,6 +58,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
     'faft', 'agentrefine', 'proactive_agent', 'smart',
   ),
   'preferences: pairs of own attempts': ('dpo', 'agent_q', 'preflexor'),
+  'reward models: of ranked factors, principles and users': (
+    'heron', 'salmon', 'vpl',
+  ),
   'lists of stages: supervised and RL in turn': (
     'expert_iteration', 'behavior_priming', 'continual_rft',
     'agent_r', 'eef', 'early_experience', 'early_experience_reflection', 'rise',

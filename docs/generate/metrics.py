@@ -41,6 +41,8 @@ SECTIONS = (
       'kl',
       'blend',
       'reward_model',
+      'principled_reward',
+      'latent_reward',
     ),
     'Reported by the components that a method names in `c.signal` and'
     ' `c.reward`.',

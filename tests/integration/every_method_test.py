@@ -19,6 +19,7 @@ from tests import batches
 from tests.integration.imitated_methods_test import IMITATED
 from tests.integration.judged_methods_test import COMPOSED
 from tests.integration.played_methods_test import PLAYED
+from tests.integration.preferred_methods_test import PREFERRED
 from tests.integration.staged_methods_test import STAGED
 
 # Methods whose rows are folded, beside those that read rows of their own.
@@ -69,7 +70,7 @@ BESIDE = {
   'vl_dac': REFERENCE,
 }
 # Those of a world or a stage of their own have files of their own.
-ELSEWHERE = {*COMPOSED, *IMITATED, *PLAYED, *STAGED}
+ELSEWHERE = {*COMPOSED, *IMITATED, *PLAYED, *PREFERRED, *STAGED}
 ROLES = {
   name: BESIDE.get(name, {})
   for name in config_file.methods()

@@ -32,6 +32,12 @@ HP = {
   'most_varied': {'share': 0.5},
   'implicit_prm': {'pairing': 'all_pairs', 'trajectory': 'mean'},
   'entropy_history': {'least': 1},
+  'latent_reward': {'latents': 1, 'user': 'switch', 'users': 32},
+  'principled_reward': {
+    'readings': ('nulled',),
+    'judged': ('env -progress',),
+    'use': 'nulled',
+  },
   'replay': {'capacity': 8, 'n': 4, 'history': 8},
   'replay_when_full': {'capacity': 8, 'n': 4, 'history': 8},
   'experience_replay': {'capacity': 30, 'n': 4, 'alpha': 1.0},
@@ -248,8 +254,10 @@ LEARN = {
   'entropy_history',
   'heads',
   'implicit_prm',
+  'latent_reward',
   'low_and_high',
   'moving_average',
+  'principled_reward',
   'prm_persistence',
   'progress',
   'restarted_prm',
@@ -291,7 +299,13 @@ def curated():
 # These change weights of tokens alone, drop solvers of proposals, of whom there
 # are none here, or make pairs.
 KEEP_ALL = {'train_prefix', 'within_frontier'}
-PAIRS = {'every_pair', 'node_pairs', 'opposite_ranks', 'same_state'}
+PAIRS = {
+  'every_pair',
+  'node_pairs',
+  'opposite_ranks',
+  'ranked_factors',
+  'same_state',
+}
 
 
 def compared(pairs):
