@@ -1,11 +1,13 @@
 """Page of the board of methods, docs/BOARD.md, from its report.
 
-It is written by `python -m experiments.results` where docs/results has one.
+It is written by `python -m experiments.results` where docs/results has one, and
+by `python -m docs.generate.board` for methods that came since.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
+from agentrl import cli
 from agentrl.lab.tabular import build
 from agentrl.run import config_file
 from docs.generate import method_cost
@@ -134,3 +136,17 @@ REASONS = {
   'steppo': 'messages of one action: it is ppo_turn',
   'truncated_is': SAME,
 }
+
+
+def main() -> None:
+  from docs.generate import results  # imports this module
+
+  path = f'docs/{PAGE}'
+  text = page(results.reports('docs/results')[NAME])
+  with open(path, 'w', encoding='utf-8') as f:
+    f.write(text)
+  print(f'written: {path}')
+
+
+if __name__ == '__main__':
+  cli.run(main, required=())
