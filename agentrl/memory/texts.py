@@ -37,6 +37,9 @@ ASK = (
   ' sentence each.'
 )
 WRITES = 'note'  # term of turns whose message is a note
+ABOUT = ('group', 'batch')  # what a service is asked about
+_FORGOTTEN = 1e-6  # of a reader, decayed
+_PRIOR = 16.0  # readers that every entry is taken to have had
 
 
 class TextBank(struct.PyTreeNode):
@@ -77,14 +80,44 @@ def score(bank: TextBank):
   return (bank.decisive + 1) / (bank.read + 2)
 
 
-def credited(bank: TextBank, batch: Batch) -> TextBank:
+def mean(bank: TextBank):
+  """Returns the mean return of each entry's readers, 0 if unread: [C]."""
+  some = bank.read > 0
+  return (bank.earned / (bank.read + ~some)) * some
+
+
+def worth(bank: TextBank):
+  """Estimates what each entry earns, whose readers may be few: [C].
+
+    (sum of its readers' returns + 16 m) / (readers + 16)
+
+  m is the mean return of all that read an entry, so that one lucky group is not
+  the best; an entry that is unread is worth m.
+  """
+  live = bank.length > 0
+  read, earned = bank.read * live, bank.earned * live
+  total = read.sum()
+  every = earned.sum() / (total + (total == 0))
+  return (earned + _PRIOR * every) / (read + _PRIOR)
+
+
+def credited(bank: TextBank, batch: Batch, decay: float = 1.0) -> TextBank:
   """Counts what was read, what of it was solved, and sums what it earned.
 
+    n <- decay n + readers now,   and so the sums; their mean earned / read is
+
+    sum over updates s of decay^(now - s) r_s / sum of decay^(now - s)
+
+  so that it follows a policy that changes, and of what nobody reads it stays.
   Fresh trajectories that were played, whether they are trained on or not, and
   only for the entry that they read: one that was written anew since has nothing
   to do with them.
   """
-  read, decisive, earned = bank.read, bank.decisive, bank.earned
+  known = decay * bank.read >= _FORGOTTEN
+  read, decisive, earned = (
+    jnp.where(known, decay * x, 0.0)
+    for x in (bank.read, bank.decisive, bank.earned)
+  )
   counts, solved = played(batch), batch.outcome > 0.5
   turns = batch.turns  # a return, also of what is not trained on
   total = jnp.sum(jnp.where(turns.valid, turns.reward, 0), axis=1)
@@ -136,14 +169,20 @@ def entries_read(batch: Batch) -> tuple[Array, Array]:
   return jnp.where(again, -1, every), steps
 
 
-def retired(bank: TextBank, floor: float, reads: int) -> TextBank:
-  """Drops entries whose score is below `floor` after at least `reads` reads."""
+def retired(
+  bank: TextBank, floor: float, reads: int, stay: int = 0
+) -> TextBank:
+  """Drops entries whose score is below `floor` after at least `reads` reads.
+
+  The first `stay` places keep theirs.
+  """
   poor = (bank.read >= reads) & (score(bank) < floor)
+  poor &= jnp.arange(poor.size) >= stay
   return bank.replace(length=jnp.where(poor, 0, bank.length))
 
 
 def applied(
-  bank: TextBank, new: Written, step, *, merge: float = 1.0
+  bank: TextBank, new: Written, step, *, merge: float = 1.0, stay: int = 0
 ) -> TextBank:
   """Applies operations: first updates and deletions, then additions.
 
@@ -161,9 +200,10 @@ def applied(
   Args:
     new: n operations; of several on one entry the last is applied
     merge: 1: entries of the same text alone are one
+    stay: the first places, whose entries no operation changes
   """
   capacity = bank.length.shape[0]
-  old = new.entry >= 0
+  old = new.entry >= stay
   old &= bank.written[jnp.maximum(new.entry, 0)] == new.seen
   later = jnp.triu(new.entry[:, None] == new.entry[None], 1) & old[None]
   again = jnp.any(later, axis=1)
@@ -180,6 +220,7 @@ def applied(
   add &= ~jnp.any(earlier, axis=1)
   live = bank.length > 0
   now = live & (bank.written == step)
+  now |= live & (jnp.arange(capacity) < stay)
   order = jnp.lexsort((bank.written, score(bank), live, now))
   rank = jnp.cumsum(add) - 1
   free = add & (rank < jnp.minimum(jnp.sum(~now), capacity))
@@ -273,8 +314,15 @@ def added(batch: Batch, turns: Array, width: int) -> Written:
 def fits(spec: registry.MethodSpec, config: Any) -> str:
   """Says what is wrong with who writes; '' if nothing is."""
   given = dict(spec.values('memory', texts.__name__))
-  values = dict(write='solution', service='') | given
+  values = registry.get('memory', texts.__name__).defaults | given
   write, service = values['write'], values['service']
+  most = values['operations'] if write == 'service' else 0
+  if len(values['first']) > min(most, values['capacity']):
+    return (
+      'hp.memory.texts.first must be at most hp.memory.texts.operations and'
+      f" capacity texts, with write='service', got {len(values['first'])} with"
+      f' operations={values["operations"]!r}, write={write!r}'
+    )
   if (write == 'service') != bool(service):
     return (
       'hp.memory.texts.service must name a service of c.service with write='
@@ -299,6 +347,12 @@ def texts(
   contrast: Annotated[bool, domain.Flag()] = True,
   operations: domain.Count = 2,
   shown: domain.Count = 16,
+  about: Annotated[str, domain.OneOf(*ABOUT)] = 'group',
+  every: domain.Count = 1,
+  first: Annotated[
+    tuple[str, ...], domain.Tuple(domain.Text('a text', empty=False))
+  ] = (),
+  decay: domain.Share = 1.0,
   least: Annotated[float, domain.Real()] = 0.0,
   merge: Annotated[float, domain.Real(0, 1, above=True, compiled=True)] = 1.0,
   floor: domain.Rate = 0.0,
@@ -322,6 +376,13 @@ def texts(
     contrast: it is asked only about groups that have solved and failed
     operations: about a group, at most
     shown: entries that it sees, at most: those read, then the best scored
+    about: 'group', it is asked about every group; 'batch', once, about the
+      attempts that have read the best entry, failures first, `shown` at most,
+      and entries stand with what they earned
+    every: steps from one time that it is asked to the next
+    first: texts that an empty bank begins with; they stay
+    decay: of what came of earlier reads, at each update; below 1 counts and
+      scores follow a policy that changes
     least: return of an attempt that is written, at least, with
       write='solution'
     merge: likeness, from which a new text is one that is there, so that it is
@@ -330,15 +391,18 @@ def texts(
     reads: trajectories that have read it by then
   """
 
-  del service, instruction, contrast, operations, shown  # of run/play/writing
+  # Of run/play/writing and run/play/recalled.
+  del service, instruction, contrast, operations, shown, about, every
   written = WRITERS[write]
   if write == 'solution':
     written = functools.partial(solutions, least=least)
 
   def put(bank: TextBank, batch: Batch, credit: Credit, step) -> TextBank:
     def f(bank, batch, step):
-      bank = retired(credited(bank, batch), floor, reads)
-      return applied(bank, written(batch, tokens), step, merge=merge)
+      stay = len(first)
+      bank = retired(credited(bank, batch, decay), floor, reads, stay)
+      new = written(batch, tokens)
+      return applied(bank, new, step, merge=merge, stay=stay)
 
     return mesh.auto(f, None)(bank, batch, step)
 

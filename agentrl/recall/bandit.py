@@ -3,10 +3,11 @@
 import numpy as np
 
 from agentrl import domain, registry
+from agentrl.memory import texts
 from agentrl.memory.texts import TextBank
 from agentrl.recall import retrieval
 from agentrl.recall.base import RecallInputs
-from agentrl.recall.retrieval import Arm, Heading, Likeness
+from agentrl.recall.retrieval import Arm, Heading, Likeness, gumbel
 
 _FIRST = np.finfo(np.float64).max  # finite, so that it can be read
 
@@ -51,6 +52,48 @@ def ucb(
   return retrieval.in_arm(x, chosen, live, arm)
 
 
+@registry.register('recall', needs=('memory:texts',), metrics=retrieval.measure)
+def rewarded(
+  x: RecallInputs,
+  *,
+  k: domain.Count = 1,
+  tokens: domain.Count = 64,
+  heading: Heading = 'Notes:',
+  temperature: domain.Positive = 0.05,
+  arm: Arm = 'own',
+) -> np.ndarray:
+  """Draws entries for each group by what their readers earn.
+
+    P(entry) ~ exp(m / temperature),   m  what its readers earn (texts.worth)
+
+  without replacement. An entry that nobody has read has the largest m of those
+  read, so that it is tried. Evaluations read the largest m, of equal ones the
+  older place, and what is unread last. The draw of INSPO's instructions
+  (2512.01945).
+
+  Args:
+    k: entries that an attempt reads, at most
+    tokens: of all that it reads, at most
+    heading: line before them; '': none
+    temperature: of the draw, in units of a return
+    arm: as of `nearest`
+  """
+  del tokens, heading  # of what is made of it
+  live = np.asarray(x.bank.length > 0)
+  tried = live & np.asarray(x.bank.read > 0)
+  mean = np.asarray(texts.worth(x.bank), np.float64)
+  shape = len(x.task), live.size
+  if x.step >= 0:
+    most = np.max(mean, initial=-_FIRST, where=tried) if tried.any() else 0.0
+    value = np.where(tried, mean, most) / temperature + gumbel(x, shape)
+  else:
+    value = np.broadcast_to(np.where(tried, mean, -_FIRST), shape)
+  value = np.where(live, value, -np.inf)
+  none = np.zeros(live.size)
+  chosen = np.array([retrieval.top(row, none, k) for row in value])
+  return retrieval.in_arm(x, chosen, live, arm)
+
+
 def upper_bound(
   bank: TextBank, able: np.ndarray, explore: float | None
 ) -> np.ndarray:
@@ -61,10 +104,11 @@ def upper_bound(
     explore: None: m alone, and what is unread comes last
   """
   read = np.asarray(bank.read, np.float64)
-  mean = np.asarray(bank.earned, np.float64) / np.maximum(read, 1)
+  mean = np.asarray(texts.mean(bank), np.float64)
   if explore is None:
     bound = np.where(read > 0, mean, -_FIRST)
     return np.broadcast_to(bound, able.shape)
   total = np.sum(np.where(able, read, 0), axis=1, keepdims=True)  # [G, 1]
-  width = np.sqrt(np.log(np.maximum(total, 1)) / np.maximum(read, 1))
+  n = np.where(read > 0, read, 1)
+  width = np.sqrt(np.log(np.maximum(total, 1)) / n)
   return np.where(read > 0, mean + explore * width, _FIRST)

@@ -108,6 +108,15 @@ def shown(
   return {i: text(i) for i in chosen[:most]}
 
 
+def earning(known: Mapping[int, str], bank: TextBank) -> dict[int, str]:
+  """Returns the texts of entries with what their readers earn."""
+  worth = texts.worth(bank)
+  return {
+    i: f'{text.rstrip()} (earned {worth[i]:.3f}, read {bank.read[i]:.1f})'
+    for i, text in known.items()
+  }
+
+
 def written(
   made: Sequence[tuple[int, Sequence[Operation]]],
   bank: TextBank,

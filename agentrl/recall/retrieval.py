@@ -169,13 +169,16 @@ def drawn(
   del tokens, heading  # of what is made of it
   score, live = texts.score(x.bank), np.asarray(x.bank.length > 0)
   shape = len(x.task), len(score)
-  noise = np.zeros(shape)
-  if x.step >= 0:
-    u = uniform.draw(x.seed, x.step, shape, uniform.UniformStream.NOTES)
-    noise = -np.log(-np.log(u))
+  noise = gumbel(x, shape) if x.step >= 0 else np.zeros(shape)
   value = np.where(live, score / temperature + noise, -np.inf)
   chosen = np.array([top(row, score, k) for row in value])
   return in_arm(x, chosen, live, arm)
+
+
+def gumbel(x: RecallInputs, shape: tuple[int, ...]) -> np.ndarray:
+  """Draws Gumbel noise of a step: the largest of logit + it is one draw."""
+  u = uniform.draw(x.seed, x.step, shape, uniform.UniformStream.NOTES)
+  return -np.log(-np.log(u))
 
 
 @registry.register('recall', needs=('memory:texts',), metrics=measure)

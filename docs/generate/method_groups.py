@@ -72,7 +72,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
   ),
   'what is read: oracles in the context, summaries': (
     'lumina', 'compaction_rl', 'evolver', 'training_free_grpo',
-    'retroformer',
+    'retroformer', 'inspo',
   ),
 }  # fmt: skip
 

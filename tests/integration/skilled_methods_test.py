@@ -4,6 +4,7 @@ A scripted policy is right in half of its attempts.
 """
 
 import contextlib
+import re
 
 import jax
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from ml_collections import ConfigDict
 
 from agentrl import loop
-from agentrl.configs import skill_sd, slea_rl
+from agentrl.configs import inspo, skill_sd, slea_rl
 from agentrl.env.worlds.door_codes import DoorCodes
 from agentrl.learner import update
 from agentrl.run.play import collect
@@ -141,3 +142,32 @@ def test_every_turn_reads_of_what_it_observes(tmp_path, monkeypatch):
   texts = texts_of(out[-1][0].rows, words)
   same = [x.split('\n')[1][0] == x.split('\n')[2][0] for x in texts]
   assert 0.3 < np.mean(same) < 0.9
+
+
+@pytest.mark.slow
+def test_groups_read_one_instruction_and_new_ones_come_in_time(
+  tmp_path, monkeypatch
+):
+  half_good.plays(monkeypatch, half_right)
+  when = {'hp.memory.texts.every': 2, 'hp.recall.rewarded.temperature': 10.0}
+  out, bank, s = steps_of(inspo, tmp_path, 5, **when)
+  words, first = s.tokenizer, 'a1\nb1\nc1'
+  known, written = entries(bank, words), bank.written[bank.length > 0]
+  assert known[0] == first
+  assert written.tolist() == [0, 2, 4]
+  for text in known[1:3]:
+    assert re.fullmatch('a[1-3]\nb[1-3]\nc[1-3]', text)
+    assert sum(x != y for x, y in zip(text, known[0], strict=True)) in (1, 2)
+  assert (np.asarray(out[0][0].ids['note0']) == -1).all()
+  seen = set()
+  for batch, _ in out[1:]:
+    entry, group = (np.asarray(batch.ids[x]) for x in ('note0', 'group'))
+    for b, text in enumerate(texts_of(batch.rows, words)):
+      assert text.startswith(f'Notes:\n{known[entry[b]]}\n')
+    for g in np.unique(group):
+      assert len(np.unique(entry[group == g])) == 1
+    seen |= {*entry.tolist()}
+  assert seen == {0, 1} | seen
+  read = sum(0.9 ** (4 - i) * np.sum(x.ids['note0'] == 0)
+             for i, (x, _) in enumerate(out))  # fmt: skip
+  np.testing.assert_allclose(bank.read[0], read, rtol=1e-5)

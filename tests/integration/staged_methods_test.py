@@ -330,6 +330,7 @@ ALIKE = (
   'chain_of_agents',
   'continual_rft',
   'implicit_inference',
+  'inspo',
   'masksearch',
   'memory_r1',
   'retroformer',

@@ -6,7 +6,7 @@ import pytest
 from ml_collections import ConfigDict
 
 from agentrl import Run
-from agentrl.configs import training_free_grpo
+from agentrl.configs import inspo, training_free_grpo
 from agentrl.env.worlds.door_codes import DoorCodes
 from agentrl.log import metrics
 from agentrl.run import runner
@@ -14,8 +14,8 @@ from agentrl.run import runner
 STEPS = 6
 
 
-def config(folder):
-  c = training_free_grpo.get_config('tiny')
+def config(folder, module=training_free_grpo):
+  c = module.get_config('tiny')
   c.data = str(folder / 'data')
   c.env.test, c.eval.episodes, c.checkpoint.every = 200, 400, 1000
   return c
@@ -36,12 +36,14 @@ def follower(folder):
   return str(folder / 'follower')
 
 
-def played(folder, follower, name, most=STEPS, **changes):
+def played(
+  folder, follower, name, most=STEPS, module=training_free_grpo, **changes
+):
   """Steps from the follower on, at most so many; where it was left if it was.
 
   Returns: the states after each step, and rows of metrics
   """
-  c = config(folder)
+  c = config(folder, module)
   with c.unlocked():
     c.init, c.stages, c.stage = follower, ('rl',), ConfigDict()
     c.checkpoint.every = 1
@@ -100,3 +102,26 @@ def test_a_list_is_learned_and_no_parameter(folder, follower):
   }
   assert success(rows) > 0.5
   assert max(others.values()) < 0.42
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+def test_instructions_evolve_beside_a_policy(folder, follower):
+  """And both stay as they were where a run was cut off."""
+
+  def evolved(name, most=20, **changes):
+    return played(
+      folder, follower, name, most, module=inspo, **{'steps': 20} | changes
+    )
+
+  states, _, words = evolved('inspo')
+  bank = states[-1][1]['texts']
+  evolved('inspo_cut', most=9)
+  later, _, _ = evolved('inspo_cut')
+  same(later[-1], states[-1])
+  still = {'role.policy.lr': 0.0}
+  _, alone, _ = evolved('instructions', **still)
+  _, first, _ = evolved('first', **still, **{'hp.memory.texts.every': 1000})
+  assert np.sum(bank.length > 0) > 2
+  assert words.decode(bank.tokens[0, : bank.length[0]].tolist()).count('1') == 3
+  assert success(alone) > success(first) + 0.15

@@ -25,6 +25,7 @@ note, knows none of the lasting codes, and follows notes that are wrong as well.
 
 import dataclasses
 import json
+import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar
@@ -49,6 +50,11 @@ _ENTRY = re.compile(r'^(\d+)\. ([a-h])(\d)$', re.MULTILINE)
 _ATTEMPT = re.compile(
   r'^Attempt \d+ \((solved|not solved)\):$((?:(?!^Attempt ).)*)',
   re.MULTILINE | re.DOTALL,
+)
+_SURE = 32  # readers, after whom an instruction without failures is true
+_CODES = re.compile(r'([a-h])(\d)')
+_INSTRUCTION = re.compile(  # as operations.earning writes it
+  r'^\d+\. ((?:[a-h]\d )+)\(earned (\S+), read (\S+)\)$', re.MULTILINE
 )
 _SAID = re.compile(r'(?:^|[ \n])([a-h])\s*\n\[assistant\] *(\d?)')
 
@@ -194,6 +200,64 @@ def _told(text: str, partner: int) -> str:
       operations.append(change | {'text': f'{door}{code}'})
     operations += [{'op': 'DELETE', 'entry': i} for i, _ in entries[1:]]
   return json.dumps(operations or [{'op': 'NOOP'}])
+
+
+def rewrite(messages: Sequence[Message], *, seed: int) -> str:
+  """Proposes another instruction, as a service: a line with a code per door.
+
+  The best that was read is changed at one door, to a code that was not seen to
+  fail there and an instruction that is not there yet: at a door where some
+  attempt failed, or at any. If none failed, and many read it, nothing is
+  proposed.
+
+  Args:
+    messages: a question of `recall.operations` about a batch
+  """
+  return _proposed(messages[-1].content, seed, blind=False)
+
+
+def blind_rewrite(messages: Sequence[Message], *, seed: int) -> str:
+  """Proposes codes that are drawn, whatever was read and failed: a control."""
+  return _proposed(messages[-1].content, seed, blind=True)
+
+
+def _proposed(text: str, seed: int, *, blind: bool) -> str:
+  """Returns the operation of a question about a batch."""
+  found = [x for x in _INSTRUCTION.findall(text) if float(x[2]) > 0]
+  failed: dict[str, set[str]] = {}
+  for how, attempt in _ATTEMPT.findall(text):
+    said = _SAID.findall(attempt)
+    if how != 'solved' and said:
+      door, code = said[-1]
+      failed.setdefault(door, set()).add(code)
+  nothing = json.dumps([{'op': 'NOOP'}])
+  if not found:
+    return nothing
+  rng, (listed, _, read) = random.Random(seed), max(found, key=_earned)
+  best = dict(_CODES.findall(listed))
+  said_or_read = re.findall(r'\d', f'{best} {failed}')
+  most = max(3, *map(int, said_or_read))
+  every = [str(i) for i in range(1, most + 1)]
+  if blind:
+    best = {door: rng.choice(every) for door in best}
+  else:
+    known = [dict(_CODES.findall(x)) for x, _, _ in _INSTRUCTION.findall(text)]
+    changes = [
+      (door, code)
+      for door in best
+      for code in every
+      if code not in failed.get(door, ()) and best | {door: code} not in known
+    ]
+    changes = [x for x in changes if x[0] in failed] or changes
+    if not changes or (not failed and float(read) >= _SURE):
+      return nothing
+    best.update([rng.choice(changes)])
+  lines = '\n'.join(f'{door}{code}' for door, code in best.items())
+  return json.dumps([{'op': 'ADD', 'text': lines}])
+
+
+def _earned(found: tuple[str, str, str]) -> float:
+  return float(found[1])
 
 
 def _right(text: str) -> dict[str, str]:

@@ -21,6 +21,12 @@ def check(c: Config, spec: registry.MethodSpec) -> None:
     return
   if recall.every:
     _check_turns(c)
+    every = base.writer(spec).get('every', 1)
+    if every > 1:
+      raise ValueError(
+        f'hp.memory.{base.told(spec)}.every must be 1 with recall={c.recall!r},'
+        f' whose turns read the bank that is written, got {every}'
+      )
   if not envs.in_jit(c.env.name) and isinstance(
     envs.family(c), env_base.PlaysPrograms
   ):

@@ -433,7 +433,7 @@ class HostSampler:
   ) -> Written | None:
     """Returns what a service writes about the attempts; None: none does."""
     settings, words = recall.writer(self._s.algorithm.spec), self._s.tokenizer
-    if not settings or attempts.texts is None:
+    if not settings:
       return None
     service, world = self._services.named(settings['service']), self._world
 

@@ -36,7 +36,7 @@ def recalled(
     attempts = attempts.replace(texts=banks[read])
   elif recall is not None:
     attempts = _noted(s, recall, banks[read], attempts, step)
-  if told:  # also where its texts are not read
+  if told and step % base.writer(spec)['every'] == 0:  # also what is not read
     attempts = attempts.replace(texts=banks[told])
   return attempts
 

@@ -1,11 +1,13 @@
-"""Has a service write texts about the groups of a batch, while it is made."""
+"""Has a service write texts about a batch, while it is made."""
 
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
+from agentrl.memory import texts
 from agentrl.memory.texts import TextBank
 from agentrl.recall import operations
 from agentrl.recall.operations import Operation
@@ -25,7 +27,11 @@ def write(
   ended: Sequence[Episode],
   conversation: Callable[[int], str],
 ) -> tuple[Written, int]:
-  """Asks about every group; returns operations, and how many were not usable.
+  """Asks a service; returns operations, and how many were not usable.
+
+  It is asked about every group, or once about the batch. An empty bank gets the
+  texts that it begins with, and no service is asked; nor is it where the bank
+  is missing, in a step without.
 
   Args:
     settings: of the memory that is written to
@@ -35,36 +41,74 @@ def write(
   """
   attempts = jax.device_get(attempts)
   group, bank = np.asarray(attempts.group), attempts.texts
-  groups = [np.flatnonzero(group == g) for g in np.unique(group)]
+  once = settings['about'] == 'batch'
+  whole = np.array(
+    [bool(x.turns) and x.status != Status.ENV_ERROR for x in ended]
+  )
+  groups = [np.arange(len(group))]
+  if not once:
+    groups = [np.flatnonzero(group == g) for g in np.unique(group)]
 
   def tell(members: np.ndarray) -> tuple[list[Operation], int]:
-    whole = [b for b in members.tolist() if ended[b].turns]
-    whole = [b for b in whole if ended[b].status != Status.ENV_ERROR]
-    tried = [(conversation(b), ended[b].score > 0.5) for b in whole]
+    played = members[whole[members]]
+    if once:
+      failed = np.array([ended[b].score <= 0.5 for b in played], bool)
+      played = of_best(attempts, played, failed, settings['shown'])
+    tried = [(conversation(b), ended[b].score > 0.5) for b in played.tolist()]
     if not tried:
       return [], 0
     if settings['contrast'] and len({solved for _, solved in tried}) < 2:
       return [], 0
     return _asked(service, settings, tokenizer, bank, _read(attempts, members),
-                  tried, seed=int(members[0]))  # fmt: skip
+                  tried, place=int(members[0]))  # fmt: skip
 
   def mine():
     return [tell(groups[g]) for g in distributed.share(len(groups))]
 
-  told = [x for some in distributed.allgather_objects(mine) for x in some]
   tasks = [int(attempts.task[members[0]]) for members in groups]
+  told: list[tuple[list[Operation], int]] = [([], 0) for _ in groups]
+  if bank is None:
+    bank = texts.empty(1, settings['tokens'])
+  elif settings['first'] and not np.any(bank.length):
+    told[0] = [Operation(text) for text in settings['first']], 0
+  else:
+    told = [x for some in distributed.allgather_objects(mine) for x in some]
   made = [(task, x) for task, (x, _) in zip(tasks, told, strict=True)]
   most = settings['operations']
-  written = operations.written(made, bank, tokenizer, most)
+  written = operations.written(made, jax.device_get(bank), tokenizer, most)
   return written, sum(refused for _, refused in told)
 
 
+def of_best(
+  attempts: Attempts, played: np.ndarray, failed: np.ndarray, most: int
+) -> np.ndarray:
+  """Chooses attempts that have read the best entry, failures first: [n].
+
+  The best is worth most of those that were read (texts.worth); where none was,
+  all attempts are chosen from.
+
+  Args:
+    played: [P] attempts to choose from
+    failed: [P] bool, those that failed
+    most: of them all
+  """
+  order = played[np.argsort(~failed, kind='stable')]
+  if attempts.notes is None:
+    return order[:most]
+  entry = np.asarray(attempts.notes.entry)[order]  # [P, k]
+  some = np.unique(entry[entry >= 0])
+  if some.size:
+    best = some[np.argmax(texts.worth(attempts.texts)[some])]
+    order = order[np.any(entry == best, axis=1)]
+  return order[:most]
+
+
 def _read(attempts: Attempts, members: np.ndarray) -> list[int]:
-  """Returns the entries that a group has read."""
+  """Returns the entries that any of some attempts has read."""
   if attempts.notes is None:
     return []
-  entries = np.asarray(attempts.notes.entry)[members[0]]
-  return entries[entries >= 0].tolist()
+  entries = np.asarray(attempts.notes.entry)[members]
+  return np.unique(entries[entries >= 0]).tolist()
 
 
 def _asked(
@@ -75,11 +119,17 @@ def _asked(
   read: Sequence[int],
   tried: Sequence[tuple[str, bool]],
   *,
-  seed: int,
+  place: int,
 ) -> tuple[list[Operation], int]:
-  """Asks about a group; the seed is its place, so that runs repeat."""
+  """Asks about some attempts; seeds are such that runs repeat."""
   known = operations.shown(bank, tokenizer, settings['shown'], read)
-  text = operations.question(settings['instruction'], known, tried)
+  entries, seed = known, place
+  once = settings['about'] == 'batch'
+  if once:
+    entries = operations.earning(known, bank)
+  text = operations.question(settings['instruction'], entries, tried)
+  if once:  # a question of each batch has the same place
+    seed = zlib.crc32(text.encode()) >> 1
   try:
     answer = service([Message('user', text)], seed=seed)
   except ServiceFault:

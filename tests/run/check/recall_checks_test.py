@@ -39,6 +39,26 @@ def test_it_is_refused(change, says):
     validate.config(base.fill(c))
 
 
+def test_texts_that_a_bank_begins_with_have_a_service_and_places():
+  hp = dict(write='service', service='writer', operations=2, capacity=2)
+  c = config(**hp, first=('a', 'b'))
+  base.service(c, 'writer', function='tests.run.play.writing_test:tell')
+  validate.config(c)
+  for change in (dict(operations=1), dict(capacity=1)):
+    c.hp.memory.texts.update(hp | change)
+    with errors.raises(ValueError, 'hp.memory.texts.first operations 2'):
+      validate.config(c)
+  with errors.raises(ValueError, 'hp.memory.texts.first solution'):
+    validate.config(config(first=('a',)))
+  with errors.raises(ValueError, 'hp.memory.texts.first'):
+    validate.config(config(first=('',)))
+  c.hp.memory.texts.update(hp | dict(every=2))
+  c.recall = 'observed'
+  c.rollout.history = 'turn'
+  with errors.raises(ValueError, 'hp.memory.texts.every 1 observed 2'):
+    validate.config(base.fill(c))
+
+
 def test_turns_read_on_hosts_alone():
   c = config()
   c.recall = 'observed'
