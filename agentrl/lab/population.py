@@ -15,7 +15,8 @@ median; then the lowest leaves, but never the first one, if there are too many
 constants are not published; these are ours). Proposals spend the budget too.
 
 The state is written after every step, and random numbers come from (seed,
-groups), so a search that is cut off ends as if it had not been.
+groups), so a search that is cut off ends as if it had not been. Texts that are
+attempted once and all kept are an `archive`.
 """
 
 import json
@@ -26,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from absl import logging
 
-from agentrl.runtime import storage
+from agentrl.lab import archive
 from agentrl.service.base import Service, ServiceFault
 from agentrl.text.message import Message
 
@@ -162,7 +163,11 @@ def search(
   """
   check(rules)
   head = {'first': first, 'rules': rules._asdict(), 'seed': seed}
-  state = _load(path, head) or State((Candidate(first, 0.0, 0),))
+  held = archive.loaded(path, head)
+  state = State((Candidate(first, 0.0, 0),))
+  if held is not None:
+    candidates, *counts = held
+    state = State(tuple(Candidate(*x) for x in candidates), *counts)
   while True:
     due = state.groups % rules.every == 0 and state.asked < state.groups
     if state.spent + (rules.verify if due else rules.group) > budget:
@@ -172,39 +177,7 @@ def search(
     else:
       state = _group(state, score, rules, seed)
     if path:
-      storage.write(path, json.dumps({**head, 'state': state}) + '\n')
-
-
-def random_search(
-  first: str,
-  score: Score,
-  propose: Service,
-  rules: Rules,
-  *,
-  budget: int,
-  seed: int,
-) -> State:
-  """Searches as the control: proposals from the first text alone, best kept.
-
-  Every text is attempted `verify` times; nothing that was found is improved.
-  """
-  check(rules)
-  state = State((Candidate(first, 0.0, 0),))
-  known = list(state.candidates)
-  while state.spent + rules.verify <= budget:
-    text = first
-    if state.groups:
-      asked = messages(known[:1])
-      text = propose(asked, seed=_seed(seed, state.groups, 1))
-    new = _tried(text, score, rules, _seed(seed, state.groups, 2))
-    known = [new] if not state.groups else [*known, new]
-    state = State(
-      tuple(known),
-      state.groups + 1,
-      state.spent + rules.verify,
-      state.proposed + (state.groups > 0),
-    )
-  return state
+      archive.saved(path, head, state)
 
 
 def _group(state: State, score: Score, rules: Rules, seed: int) -> State:
@@ -213,7 +186,7 @@ def _group(state: State, score: Score, rules: Rules, seed: int) -> State:
     rng.choice(len(state.candidates), p=probabilities(state.candidates, rules))
   )
   x = state.candidates[i]
-  rewards = score(x.text, rules.group, _seed(seed, state.groups, 0))
+  rewards = score(x.text, rules.group, archive.draw_seed(seed, state.groups, 0))
   new = rewarded(x, float(np.mean(rewards)), rules)
   return state._replace(
     candidates=(*state.candidates[:i], new, *state.candidates[i + 1 :]),
@@ -229,13 +202,13 @@ def _propose(
   state = state._replace(asked=state.groups)
   asked = messages(state.candidates)
   try:
-    text = propose(asked, seed=_seed(seed, state.groups, 1))
+    text = propose(asked, seed=archive.draw_seed(seed, state.groups, 1))
   except ServiceFault as fault:
     logging.warning('no proposal after %d groups: %s', state.groups, fault)
     return state._replace(faults=state.faults + 1)
   if text in {x.text for x in state.candidates}:
     return state._replace(proposed=state.proposed + 1)
-  new = _tried(text, score, rules, _seed(seed, state.groups, 2))
+  new = _tried(text, score, rules, archive.draw_seed(seed, state.groups, 2))
   return state._replace(
     candidates=joined(state.candidates, new, rules),
     spent=state.spent + rules.verify,
@@ -245,21 +218,3 @@ def _propose(
 
 def _tried(text: str, score: Score, rules: Rules, seed: int) -> Candidate:
   return Candidate(text, float(np.mean(score(text, rules.verify, seed))), 1)
-
-
-def _seed(seed: int, groups: int, use: int) -> int:
-  """Draws the seed of a use: 0 attempts, 1 a proposal, 2 attempts at it."""
-  return int(np.random.default_rng([seed, groups, use]).integers(2**31))
-
-
-def _load(path: str | os.PathLike[str] | None, head: dict) -> State | None:
-  if not path or not storage.path(path).exists():
-    return None
-  held = json.loads(storage.read(storage.path(path)))
-  candidates, *counts = held.pop('state')
-  if held != head:
-    raise ValueError(
-      f'{os.fspath(path)} must hold this search, got one of other rules, seed'
-      ' or first text; name another file'
-    )
-  return State(tuple(Candidate(*x) for x in candidates), *counts)

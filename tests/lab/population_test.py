@@ -86,11 +86,9 @@ def test_the_budget_counts_what_proposals_cost():
     spent.append(attempts)
     return score(text, attempts, seed)
 
-  for search in (lib.search, lib.random_search):
-    spent.clear()
-    state = search('act', counted, propose, Rules(), budget=203, seed=0)
-    assert sum(spent) == state.spent <= 203
-    assert state.spent > 203 - max(Rules().verify, Rules().group)
+  state = lib.search('act', counted, propose, Rules(), budget=203, seed=0)
+  assert sum(spent) == state.spent <= 203
+  assert state.spent > 203 - max(Rules().verify, Rules().group)
 
 
 @pytest.mark.parametrize('after', [1, 7, 25])

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from agentrl.lab import population
+from agentrl.lab import archive, population
+from agentrl.lab.archive import Archive
 from agentrl.lab.population import Rules
 from agentrl.stats import intervals, paired
 from agentrl.text.message import Message
@@ -142,18 +143,35 @@ def run(arm: str, kind: str, budget: int, seed: int) -> dict[str, float]:
     after = world.success(text)
     return {'final': after, 'mean': (before + after) / 2}
   if arm == RANDOM:
-    state = population.random_search(
-      FIRST, world, rewrite, ARMS[arm], budget=budget, seed=seed
-    )
+    found = _search_at_random(world, ARMS[arm], budget, seed)
+    text, spent = archive.best(found).text, found.spent
   else:
     state = population.search(
       FIRST, world, exchange, ARMS[arm], budget=budget, seed=seed
     )
+    text, spent = population.best(state).text, state.spent
   world.attempts = budget  # a slow proposal may have been out of reach
-  return {
-    'final': world.success(population.best(state).text),
-    'mean': world.total / state.spent,
-  }
+  return {'final': world.success(text), 'mean': world.total / spent}
+
+
+def _search_at_random(
+  world: World, rules: Rules, budget: int, seed: int
+) -> Archive:
+  """Attempts new words each time, `verify` times; nothing is improved."""
+
+  def evaluate(text: str, seed: int) -> archive.Verdict:
+    rewards = world(text, rules.verify, seed)
+    return archive.Verdict(float(np.mean(rewards)), rules.verify)
+
+  return archive.search(
+    (FIRST,),
+    evaluate,
+    rewrite,
+    lambda found: (),  # of what it found it reads nothing
+    budget=budget,
+    most=rules.verify,
+    seed=seed,
+  )
 
 
 def measure(seeds: int = SEEDS, budget: int = BUDGET) -> dict[str, Any]:
