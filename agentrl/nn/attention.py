@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.ad_checkpoint import checkpoint_name
 
 from agentrl import mesh
 from agentrl.nn import layers
@@ -16,6 +17,9 @@ from agentrl.types import Array
 
 MASKED = -1e30  # finite: a row of padding alone must not become NaN
 AXES = ('batch', 'kv_heads', None, None)
+# Names what attention answers, and its normalisers, for the backward pass
+# (transformer.remat).
+ANSWER = 'attention'
 
 
 class PartialSoftmax(NamedTuple):
@@ -40,7 +44,9 @@ def attend(q_NTHd, k_NSGd, v_NSGd, mask_NTS, size: int = 0, cap: float = 0.0):
   q = split_heads(q_NTHd, k_NSGd.shape[2])
   k = jnp.transpose(k_NSGd, (0, 2, 3, 1))
   v = jnp.swapaxes(v_NSGd, 1, 2)
-  out = combine([part(q, k, v, mask_NTS, size, cap)])
+  one = part(q, k, v, mask_NTS, size, cap)
+  out, total = (checkpoint_name(x, ANSWER) for x in (one.out, one.total))
+  out = combine([one._replace(out=out, total=total)])
   return join_heads(out, q_NTHd.shape)
 
 

@@ -39,6 +39,7 @@ EIGHT = 8  # the same of cudnn, which refuses odd numbers of tokens
 MASKED = 8192  # tokens of a row of trees with a mask; at 5,120 folding pays
 ASKS = 1024  # queries that splash reads at once in rows of trees
 SAVED = 'splash'  # its answers and normalisers, for the backward pass
+CUDNN = 'dot_product_attention_fwd'  # cudnn's primitives begin so
 DEVICES = {'cudnn': 'gpu', 'splash': 'tpu'}
 
 
@@ -124,6 +125,20 @@ def _missing(kernel, here, head_dim, dtype, cap) -> str:
   return 'scores without a soft cap' if cap else ''
 
 
+def is_answer(primitive, *_, splash: bool = True, **params) -> bool:
+  """Returns whether attention's answers or normalisers are made here.
+
+  A policy of jax.checkpoint, for all kernels.
+
+  Args:
+    splash: whether those of splash count
+  """
+  if primitive.name == 'name':
+    names = (attention.ANSWER, SAVED) if splash else (attention.ANSWER,)
+    return params['name'] in names
+  return primitive.name.startswith(CUDNN)
+
+
 def _announce_split(name: str) -> None:
   if name not in ('auto', 'chunked'):
     _announce(
@@ -188,6 +203,7 @@ def _splash(
   kernel = splash.make_splash_mha_single_device(
     mask=splash.MultiHeadMask([one] * heads),
     attn_logits_soft_cap=c.cap or None,
+    residual_checkpoint_name=SAVED,
     interpret=interpret,
   )
 

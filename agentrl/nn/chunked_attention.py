@@ -20,9 +20,10 @@ from typing import NamedTuple
 import chex
 import jax
 import jax.numpy as jnp
+from jax.ad_checkpoint import checkpoint_name
 
 from agentrl import mesh
-from agentrl.nn import layers
+from agentrl.nn import attention, layers
 from agentrl.runtime import precision
 from agentrl.types import Array
 
@@ -77,6 +78,7 @@ def _attend(c: AttentionConfig, *args):
 def _fwd(c: AttentionConfig, *args):
   forward, q, k = functools.partial(_forward, c), query(), key()
   out = mesh.shard_map(forward, (q, k, k, ROW), (q, q[:3]))(*args)
+  out = tuple(checkpoint_name(x, attention.ANSWER) for x in out)
   return out[0], (*args, *out)
 
 

@@ -14,9 +14,10 @@ from agentrl.nn import rope as rotary
 # Equal for equal widths, so that the specs of equal models are.
 normal = functools.cache(initializers.normal)
 
-# What of a layer is kept for the backward pass: all; its input alone; its
-# input and its products with matrices, attention's own excepted.
-REMAT = ('none', 'layer', 'dots')
+# What of a layer is kept for the backward pass; each keeps less than the one
+# before it. All; its input, its products with matrices and what attention
+# answers; its input and what attention answers; its input alone.
+REMAT = ('none', 'dots', 'attention', 'layer')
 DTYPES = ('float32', 'bfloat16', 'float16')
 
 

@@ -285,13 +285,19 @@ def make_layer_fn(
 
 
 def remat(c: DecoderConfig, layer):
-  """Rematerialises the layer as c.remat says."""
+  """Rematerialises the layer as c.remat says (config.REMAT)."""
   if c.remat == 'none':
     return layer
   keep = jax.checkpoint_policies
+  # A chip's memory is what splash has least of: products are enough.
+  answers = attention_kernels.is_answer
   policies = {
+    'dots': keep.save_from_both_policies(
+      keep.dots_with_no_batch_dims_saveable,
+      functools.partial(answers, splash=False),
+    ),
+    'attention': answers,
     'layer': keep.nothing_saveable,
-    'dots': keep.dots_with_no_batch_dims_saveable,
   }
   return jax.checkpoint(layer, policy=policies[c.remat])
 

@@ -70,6 +70,37 @@ def test_splash_in_its_interpreter(c, tokens):
   check(kernel, c, example(2, tokens, 4, 2, 16))
 
 
+@pytest.mark.parametrize(
+  ('remat', 'forwards'),
+  [('none', 1), ('dots', 1), ('attention', 1), ('layer', 2)],
+)
+def test_what_cudnn_answers_is_kept(remat, forwards, monkeypatch):
+  """Kernels of a layer in its gradient, which is traced and not compiled."""
+  library = 'jax._src.cudnn.fused_attention_stablehlo'
+  monkeypatch.setattr(f'{library}.check_cudnn_version', lambda: 91000)
+  c = transformer.DecoderConfig(
+    vocab=11,
+    width=8,
+    layers=1,
+    heads=2,
+    kv_heads=1,
+    head_dim=64,
+    mlp=8,
+    dtype='bfloat16',
+    remat=remat,
+  )
+  params = mesh.abstract(transformer.specs(c))
+  tokens, until = jnp.zeros((1, 64), int), jnp.full((1, 64), 63)
+
+  def loss(params):
+    x, _ = transformer.forward_trees(c, params, tokens, until, 'cudnn')
+    return jnp.sum(x.astype(jnp.float32))
+
+  text = str(jax.make_jaxpr(jax.grad(loss))(params))
+  assert text.count('dot_product_attention_fwd_wrapper[') == forwards
+  assert text.count('dot_product_attention_bwd_wrapper[') == 1
+
+
 def trees(n: int, t: int, h: int, g: int, d: int):
   """As `example`, of rows of trees: few branches, which cross blocks."""
   q, k, v, _, bar = example(n, t, h, g, d)

@@ -8,9 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.extend.core import jaxprs_in_params
 
 from agentrl import mesh
 from agentrl.nn import attention_kernels, transformer
+from agentrl.nn.config import REMAT
 
 PLAIN = transformer.DecoderConfig(
   vocab=20,
@@ -58,6 +60,8 @@ def plainly():
   'changed',
   [
     dict(attention='chunked', remat='layer'),
+    dict(attention='chunked', remat='attention'),
+    pytest.param(dict(remat='attention'), marks=pytest.mark.nightly),
     pytest.param(dict(remat='dots'), marks=pytest.mark.nightly),
     pytest.param(
       dict(attention='chunked', remat='dots'), marks=pytest.mark.nightly
@@ -89,8 +93,60 @@ def kept(c: transformer.DecoderConfig) -> int:
   return sum(x.size for x in jax.tree.leaves(pull))
 
 
-def test_what_is_computed_again_is_not_kept():
-  none, layer, dots = (
-    kept(dataclasses.replace(PLAIN, remat=x)) for x in ('none', 'layer', 'dots')
+LESS = [PLAIN, dataclasses.replace(PLAIN, attention='chunked')]
+
+
+@pytest.mark.parametrize('c', LESS, ids=['xla', 'chunked'])
+def test_what_is_computed_again_is_not_kept(c):
+  each = [kept(dataclasses.replace(c, remat=x)) for x in REMAT]
+  assert each == sorted(set(each), reverse=True)
+  # Attention keeps its answers and a number for each head of a token beside
+  # what a layer is read from.
+  *_, attention, layer = each
+  assert attention - layer == c.layers * N * T * c.heads * (c.head_dim + 1)
+
+
+def products(jaxpr) -> int:
+  """Products in a jaxpr and in those inside of it."""
+  return sum(
+    (x.primitive.name == 'dot_general')
+    + sum(map(products, jaxprs_in_params(x.params)))
+    for x in jaxpr.eqns
   )
-  assert layer < dots < none
+
+
+@pytest.mark.parametrize('c', LESS, ids=['xla', 'chunked'])
+def test_each_policy_computes_again_what_it_says(c):
+  """Products of a layer in the gradient, of those that `none` has."""
+  given, made = example(), {}
+  for x in REMAT:
+    run = functools.partial(learned, dataclasses.replace(c, remat=x))
+    made[x] = products(jax.make_jaxpr(run)(*given).jaxpr)
+  again = {x: (n - made['none']) // c.layers for x, n in made.items()}
+  blocks = c.attention == 'chunked'  # computes its scores again by itself
+  dots = 0 if blocks else 1  # scores
+  # q, k, v, o, gate and up; down is read by nothing.
+  assert again == {
+    'none': 0,
+    'dots': dots,
+    'attention': dots + 6,
+    'layer': 6 + 2,
+  }
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize('attention', ['xla', 'chunked'])
+def test_a_stricter_policy_takes_less_memory(attention, monkeypatch):
+  """By the compiler: temporaries of a gradient through a loop of layers."""
+  monkeypatch.setattr(transformer, 'UNROLL', 2)
+  c = dataclasses.replace(PLAIN, attention=attention, layers=8, windows=())
+  _, *given = example()
+  given = (mesh.init(transformer.specs(c), jax.random.key(0)), *given)
+  sizes, grads = [], []
+  for x in REMAT:
+    run = learned.lower(dataclasses.replace(c, remat=x), *given).compile()
+    sizes.append(run.memory_analysis().temp_size_in_bytes)
+    grads.append(run(*given))
+  assert sizes == sorted(set(sizes), reverse=True)
+  for got in grads[1:]:
+    chex.assert_trees_all_close(got, grads[0], rtol=1e-6, atol=1e-6)

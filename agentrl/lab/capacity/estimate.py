@@ -305,8 +305,14 @@ def activations(
   scores = 2 * FLOAT * (work.tokens if every else 1)
   full = a * (6 * width + 2 * qkv + heads * shape.head_dim + 3 * mlp)
   full += FLOAT * 2 * width + scores * heads
-  dots = a * (3 * width + qkv + 2 * mlp)
-  keeps = {'none': full, 'dots': dots, 'layer': a * width}
+  answer = a * heads * shape.head_dim + FLOAT * heads
+  dots = a * (3 * width + qkv + 2 * mlp) + answer
+  keeps = {
+    'none': full,
+    'dots': dots,
+    'attention': a * width + answer,
+    'layer': a * width,
+  }
   layers = tokens * (shape.layers * keeps[shape.remat] + full)
   if shape.vocab > policy.WORDS:
     c = chunked_logprob.LogprobConfig(())
@@ -363,7 +369,9 @@ def flops(
   one = pass_flops(shape, tokens, pairs, work.written)
   again = {
     'none': 0.0,
-    'dots': pass_flops(shape, 0, pairs, work.written),  # but those with weights
+    # Scores alone: products with weights, and with values, are kept.
+    'dots': pass_flops(shape, 0, pairs / 2, work.written),
+    'attention': pass_flops(shape, tokens, pairs / 2, work.written),
     'layer': one,
   }[shape.remat]
   turn = work.read + work.message

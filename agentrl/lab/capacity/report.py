@@ -13,6 +13,7 @@ from agentrl.lab.capacity.estimate import Copies, Estimate, Workload
 from agentrl.lab.capacity.hardware import Topology
 from agentrl.learner.algorithm import Algorithm
 from agentrl.model import hf_weights
+from agentrl.nn.config import REMAT
 from agentrl.rollout import registered
 from agentrl.run import algorithm, pretrained
 from agentrl.run.check import fields, staleness_checks, validate
@@ -20,7 +21,6 @@ from agentrl.run.play import host_env, jit_env
 from agentrl.run.pretrained import Language
 from agentrl.runtime import precision
 
-REMAT = ('none', 'dots', 'layer')  # the last keeps least
 _MOST_DEVICES = 4096  # that are tried
 ROOM = 0.9  # of a chip's memory; the rest is the program's and the allocator's
 

@@ -217,12 +217,18 @@ def test_flops_by_hand():
 
 
 def test_what_is_computed_again_backwards():
-  """Nothing, products without weights, or all: 2, then more, then 3 of 3."""
+  """Nothing, scores, all but values, or all: 2, then more, then 3 of 3."""
   learns = make_algorithm(grpo.get_config(), SHAPE)
   tokens = 16 * 128
   one = estimate_lib.pass_flops(SHAPE, tokens, tokens * 129 / 2, 16 * 8)
   products = 2 * estimate_lib.matrices(SHAPE) * tokens
-  want = {'none': 2 * one, 'dots': 3 * one - products, 'layer': 3 * one}
+  values = estimate_lib.pass_flops(SHAPE, 0, tokens * 129 / 4, 0)
+  want = {
+    'none': 2 * one,
+    'dots': 3 * one - products - values,
+    'attention': 3 * one - values,
+    'layer': 3 * one,
+  }
   _, both = estimate_lib.passes(learns, WORK)
   for remat, flops in want.items():
     shape = dataclasses.replace(SHAPE, remat=remat)
