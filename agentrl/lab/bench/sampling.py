@@ -204,6 +204,13 @@ def _slots(size: SamplingBenchSize, weights):
   return run
 
 
+def message(size: SamplingBenchSize, new: int) -> Callable[[], Any]:
+  """Returns what samples a message of `new` tokens after a prompt."""
+  run = speaker(size)(size.prompt + new, new)
+  endless = jnp.int32(size.shape.vocab)
+  return functools.partial(run, params(size), make_prompts(size), endless)
+
+
 def message_work(size: SamplingBenchSize) -> tuple[KernelWork, ...]:
   n = np.full(size.batch, 1)
   return roofline.speaking(

@@ -12,9 +12,13 @@ import importlib.util
 import json
 import os
 import statistics
+import sys
 import tempfile
 import time
 
+# Files beside this one have names of Python's own modules, such as profile.
+_HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:] = [x for x in sys.path if os.path.abspath(x or '.') != _HERE]
 os.environ.setdefault('HF_HUB_OFFLINE', '1')
 os.environ.setdefault('TOKENIZERS_PARALLELISM', 'false')
 
@@ -26,17 +30,31 @@ def main():
   sizes = 'vocab width layers heads kv_heads head_dim mlp batch prompt new'
   for name in f'{sizes} group rows tokens micro rank repeats'.split():
     parser.add_argument(f'--{name}', type=int, required=True)
+  parser.add_argument('--device', default='cpu', help='cuda: in bfloat16')
+  parser.add_argument('--only', default='', help='one figure; default: all')
+  parser.add_argument('--block', type=int, default=0, help='tokens of logits')
+  parser.add_argument('--compiled', type=int, default=0, help='1: the gradient')
   args = parser.parse_args()
   import torch
 
   torch.set_num_threads(len(os.sched_getaffinity(0)))
   torch.manual_seed(0)
-  out = {'decode': decode(args), 'gradient': gradient(model(args), args)}
-  if importlib.util.find_spec('peft'):
-    out['gradient_lora'] = gradient(adapted(args), args)
-  if importlib.util.find_spec('trl'):
-    out['iteration'] = iteration(args)
+  figures = {
+    'decode': ('', lambda: decode(args)),
+    'gradient': ('', lambda: gradient(model(args), args)),
+    'gradient_lora': ('peft', lambda: gradient(adapted(args), args)),
+    'iteration': ('trl', lambda: iteration(args)),
+  }
+  out = {}
+  for name, (library, figure) in figures.items():
+    there = not library or importlib.util.find_spec(library)
+    if there and args.only in ('', name):
+      out[name] = figure()
   print(json.dumps(out), flush=True)
+
+
+def on_card(args) -> bool:
+  return args.device != 'cpu'
 
 
 def model(args):
@@ -59,7 +77,7 @@ def model(args):
     pad_token_id=0,
     attn_implementation='sdpa',
   )
-  return transformers.LlamaForCausalLM(config).to(torch.float32)
+  return transformers.LlamaForCausalLM(config).to(args.device, torch.float32)
 
 
 def adapted(args):
@@ -73,13 +91,17 @@ def adapted(args):
   return peft.get_peft_model(model(args), config)
 
 
-def median(call, repeats: int) -> float:
-  """Returns the median seconds of a call, after a first one."""
-  call()
+def median(call, args) -> float:
+  """Returns the median seconds of a call, after two, the first compiles."""
+  import torch
+
+  wait = torch.cuda.synchronize if on_card(args) else lambda: None
+  call(), call(), wait()
   seconds = []
-  for _ in range(repeats):
+  for _ in range(args.repeats):
     start = time.perf_counter()
     call()
+    wait()
     seconds.append(time.perf_counter() - start)
   return statistics.median(seconds)
 
@@ -90,7 +112,10 @@ def decode(args) -> float:
   import transformers
 
   decoder = model(args).eval()
-  ids = torch.randint(3, args.vocab, (args.batch, args.prompt))
+  if on_card(args):
+    decoder = decoder.to(torch.bfloat16)
+  shape = args.batch, args.prompt
+  ids = torch.randint(3, args.vocab, shape, device=args.device)
   mask = torch.ones_like(ids)
   config = transformers.GenerationConfig(
     max_new_tokens=args.new,
@@ -100,13 +125,14 @@ def decode(args) -> float:
     top_p=1.0,
     pad_token_id=0,
     eos_token_id=END,
+    cache_implementation='static' if on_card(args) else None,
   )
 
   def call():
     with torch.inference_mode():
       decoder.generate(ids, attention_mask=mask, generation_config=config)
 
-  return args.batch * args.new / median(call, args.repeats)
+  return args.batch * args.new / median(call, args)
 
 
 def gradient(decoder, args) -> float:
@@ -116,22 +142,59 @@ def gradient(decoder, args) -> float:
   decoder = decoder.train()
   trained = [x for x in decoder.parameters() if x.requires_grad]
   rule = torch.optim.AdamW(trained, lr=1e-6, fused=True)
-  rows = torch.randint(3, args.vocab, (args.rows, args.tokens))
+  shape = args.rows, args.tokens
+  rows = torch.randint(3, args.vocab, shape, device=args.device)
   count = args.rows * (args.tokens - 1)
+  half = torch.autocast(args.device, torch.bfloat16, enabled=on_card(args))
+  total = blockwise(decoder, args) if args.block else whole(decoder)
 
   def call():
     rule.zero_grad(set_to_none=True)
     for i in range(0, args.rows, args.micro):
-      part = rows[i : i + args.micro]
-      logits = decoder(input_ids=part, use_cache=False).logits[:, :-1]
-      loss = torch.nn.functional.cross_entropy(
-        logits.reshape(-1, args.vocab), part[:, 1:].reshape(-1), reduction='sum'
-      )
+      with half:
+        loss = total(rows[i : i + args.micro])
       (loss / count).backward()
     torch.nn.utils.clip_grad_norm_(trained, 1.0)
     rule.step()
 
-  return median(call, args.repeats)
+  return median(call, args)
+
+
+def whole(decoder):
+  """Returns what sums the losses of rows, of all logits at once."""
+  import torch
+
+  def total(part):
+    logits = decoder(input_ids=part, use_cache=False).logits[:, :-1]
+    return torch.nn.functional.cross_entropy(
+      logits.flatten(0, 1), part[:, 1:].flatten(), reduction='sum'
+    )
+
+  return total
+
+
+def blockwise(decoder, args):
+  """As `whole`, of `args.block` tokens at once, computed again backwards."""
+  import torch
+  from torch.utils.checkpoint import checkpoint
+
+  def words(hidden, target):
+    logits = decoder.lm_head(hidden).float()
+    return torch.nn.functional.cross_entropy(logits, target, reduction='sum')
+
+  body = decoder.model
+  if args.compiled:
+    body, words = torch.compile(body), torch.compile(words)
+
+  def total(part):
+    hidden = body(input_ids=part, use_cache=False).last_hidden_state
+    hidden, target = hidden[:, :-1].flatten(0, 1), part[:, 1:].flatten()
+    blocks = zip(
+      hidden.split(args.block), target.split(args.block), strict=True
+    )
+    return sum(checkpoint(words, *x, use_reentrant=False) for x in blocks)
+
+  return total
 
 
 def iteration(args) -> float:
@@ -181,10 +244,10 @@ def iteration(args) -> float:
     beta=0.0,
     report_to=[],
     save_strategy='no',
-    bf16=False,
+    bf16=on_card(args),
     fp16=False,
-    use_cpu=True,
-    gradient_checkpointing=False,
+    use_cpu=not on_card(args),
+    gradient_checkpointing=on_card(args),
     generation_kwargs={'min_new_tokens': args.new},
     disable_tqdm=True,
     seed=0,

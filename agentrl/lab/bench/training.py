@@ -83,12 +83,9 @@ def gradient(size: SamplingBenchSize, data: str) -> dict[str, BenchCase]:
   Of all parameters, and of an adapter of `size.rank` on a frozen decoder.
   """
   del data
-  shape, n, t = size.shape, size.rows, size.tokens
+  shape = size.shape
   params = mesh.init(policy.module(shape).specs, jax.random.key(0))
-  predicted = n * (t - 1)
-  parts = roofline.updating(shape, np.full(n, t), predicted, roles=1)
-  text = f'{n} rows of {t}, {size.micro} at a time, {shape.dtype}'
-  makes = {'updates': 1, 'tokens': n * t}
+  whole = step(size, params)
   rule = lora.Lora(rank=size.rank)
   specs = lora.specs(rule, transformer.specs(shape)['layers'])
   adapter = mesh.init(specs, jax.random.key(0))
@@ -96,12 +93,23 @@ def gradient(size: SamplingBenchSize, data: str) -> dict[str, BenchCase]:
   def adapted(adapter, base):
     return lora.attach(rule, base, adapter)
 
-  whole = _stepper(size, lambda trained, _: trained, params, ())
   part = _stepper(size, adapted, adapter, params)
+  text = f'{whole.shapes}, rank {size.rank}'
   return {
-    'gradient': BenchCase(text, whole, parts, makes),
-    'gradient_lora': BenchCase(f'{text}, rank {size.rank}', part, (), makes),
+    'gradient': whole,
+    'gradient_lora': BenchCase(text, part, (), whole.makes),
   }
+
+
+def step(size: SamplingBenchSize, params=None) -> BenchCase:
+  """`gradient` of all parameters; None: drawn here, and held by it alone."""
+  shape, n, t = size.shape, size.rows, size.tokens
+  if params is None:
+    params = mesh.init(policy.module(shape).specs, jax.random.key(0))
+  call = _stepper(size, lambda trained, _: trained, params, ())
+  parts = roofline.updating(shape, np.full(n, t), n * (t - 1), roles=1)
+  text = f'{n} rows of {t}, {size.micro} at a time, {shape.dtype}'
+  return BenchCase(text, call, parts, {'updates': 1, 'tokens': n * t})
 
 
 def _stepper(size: SamplingBenchSize, whole, trained, frozen):
