@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from agentrl.configs import stages
 from agentrl.configs.config import Config
 from agentrl.lab.sweep import grid, local
 from agentrl.log import metrics
@@ -166,7 +167,7 @@ def _at(plan: Sequence[SweepRun], name: str) -> str:
   except (OSError, ValueError):
     rows = []  # its own process reports the fault and repairs it
   step = rows[-1]['step'] if rows else 0
-  whole = r.config.steps + (0 if r.config.init else r.config.sft.steps)
+  whole = sum(plan.steps for plan in stages.plans(r.config))
   return f'{step}/{whole}'
 
 

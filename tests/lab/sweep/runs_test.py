@@ -37,9 +37,19 @@ def test_runs_that_go_together(tmp_path):
   assert sweep_runs.groups(plan, 1) == [[r] for r in plan]
 
 
-def test_progress_is_reported_without_a_terminal(tmp_path, capsys):
+@pytest.mark.parametrize(
+  ('config', 'changes', 'whole'),
+  [
+    ('grpo', {'steps': 5, 'sft.steps': 7}, 12),
+    ('training_free_grpo', {'steps': 5, 'stage.follow.steps': 9}, 14),
+  ],
+)
+def test_progress_is_reported_without_a_terminal(
+  tmp_path, capsys, config, changes, whole
+):
   """At once and then every so often, not only when a run ends."""
-  plan = sweep_runs.plan('configs/grpo.py:tiny', [{}], str(tmp_path))
+  name = f'configs/{config}.py:tiny'
+  plan = sweep_runs.plan(name, [changes], str(tmp_path))
 
   def pool(jobs, places, look):
     for _ in range(3):
@@ -48,7 +58,6 @@ def test_progress_is_reported_without_a_terminal(tmp_path, capsys):
 
   sweep_runs.run(plan, 1, runner=pool)
   lines = capsys.readouterr().err.splitlines()
-  whole = plan[0].config.steps + plan[0].config.sft.steps
   assert [f'0/{whole}' in line for line in lines] == [True]
 
 
