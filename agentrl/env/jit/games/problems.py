@@ -31,7 +31,11 @@ class Moves(struct.PyTreeNode):
 
 
 class Problem(Protocol):
-  """A frozen dataclass whose methods are pure; calls are one match's."""
+  """A frozen dataclass whose methods are pure; calls are one match's.
+
+  Loops have the same number of rounds for every task. Under vmap on a mesh the
+  end of another loop is a question to all devices in every round.
+  """
 
   title: ClassVar[str]
   costly: ClassVar[tuple[str, ...]]  # acts that are searches
@@ -264,12 +268,9 @@ class Lookups:
   def right(self, task: Chain, moves: Moves) -> jax.Array:
     walk = self._walk(task, moves)
     at, needed, over = (x[:-1] for x in self._next(task, walk))
-    truth = jax.lax.fori_loop(
-      0,
-      task.length,
-      lambda k, x: task.facts[task.path[k], x],
-      task.start,
-    )
+    truth = task.start
+    for k in range(self.hops):  # as many for every task: see `Problem`
+      truth = jnp.where(k < task.length, task.facts[task.path[k], truth], truth)
     is_ = {act: moves.act == i for i, act in enumerate(self.acts)}
     right = (is_['tool'] | is_['search']) & (moves.value == needed)
     right |= is_['argument'] & (moves.value == at)

@@ -414,3 +414,22 @@ def test_held_out_lookups_have_facts_of_their_own():
   ]
   assert len(deals[0]) == 50
   assert not deals[0] & deals[1]
+
+
+@pytest.mark.parametrize('name', list(FLOWS))
+def test_no_loop_ends_where_the_task_says(name):
+  """On a mesh its condition asks all devices, beside what else asks them.
+
+  Programs of eight simulated devices waited for each other forever.
+  """
+  rules = family.Workflow(**FLOWS[name]).rules
+
+  def turn(number, action):
+    state = rules.deal(number)
+    after = rules.play(state, action)
+    seat = rules.seat(after)
+    told = rules.info(state, after), rules.returns(after), rules.legal(after)
+    return told, rules.observe(after, seat), rules.solved(after)
+
+  some = jnp.arange(3)
+  assert ' while[' not in str(jax.make_jaxpr(jax.vmap(turn))(some, some))
