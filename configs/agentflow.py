@@ -29,19 +29,20 @@ from agentrl.configs import base, flow_grpo
 
 def get_config(arg=''):
   c = base.get_config(arg, method='agentflow', env='workflow')
-  c.env.roles = (
-    'planner*3 tool',
-    'executor*3 argument',
-    'verifier*3 verdict',
-    'generator answer',
-  )
-  c.env.order = (
-    'planner executor',
-    'executor verifier',
-    'verifier:n planner',
-    'verifier generator',
-  )
-  c.env.untaught = ('planner',)
+  if c.env.name == 'workflow':
+    c.env.roles = (
+      'planner*3 tool',
+      'executor*3 argument',
+      'verifier*3 verdict',
+      'generator answer',
+    )
+    c.env.order = (
+      'planner executor',
+      'executor verifier',
+      'verifier:n planner',
+      'verifier generator',
+    )
+    c.env.untaught = ('planner',)
   base.role(c, 'modules', kind='frozen')
   c.rollout.seats = ('policy', 'modules', 'modules', 'modules')
   c.rollout.group_size = 32  # eight matches of four seats

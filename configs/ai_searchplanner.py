@@ -30,24 +30,25 @@ from agentrl.configs import base, ppo
 
 def get_config(arg=''):
   c = base.get_config(arg, method='ai_searchplanner', env='workflow')
-  c.env.roles = (
-    'generator.unaided answer',
-    'planner*3 search stop',
-    'generator answer',
-  )
-  c.env.order = (
-    'generator.unaided planner',
-    'planner:. generator',
-    'planner planner',
-    'planner generator',
-  )
-  c.env.hidden = (
-    'planner generator.unaided',
-    'generator generator.unaided',
-  )
-  c.env.pay = ('planner gain own*0.2 cost',)
-  c.env.untaught = ('planner',)
-  c.env.known, c.env.cost = 1, 0.1
+  if c.env.name == 'workflow':
+    c.env.roles = (
+      'generator.unaided answer',
+      'planner*3 search stop',
+      'generator answer',
+    )
+    c.env.order = (
+      'generator.unaided planner',
+      'planner:. generator',
+      'planner planner',
+      'planner generator',
+    )
+    c.env.hidden = (
+      'planner generator.unaided',
+      'generator generator.unaided',
+    )
+    c.env.pay = ('planner gain own*0.2 cost',)
+    c.env.untaught = ('planner',)
+    c.env.known, c.env.cost = 1, 0.1
   base.role(c, 'generator', kind='frozen')
   c.rollout.seats = ('generator', 'policy', 'generator')
   c.rollout.update(dict(batch=96, group_size=3, slots=48))

@@ -31,12 +31,13 @@ from agentrl.configs import base, pretrained
 
 def get_config(arg=''):
   c = base.get_config(arg, method='comas', env='workflow')
-  c.env.problem = 'sums'
-  c.env.roles = ('solver answer', 'critic verdict', 'scorer score')
-  c.env.order = ('solver critic', 'critic scorer')
-  c.env.pay = ('solver esteem', 'critic doubt', 'scorer outcome*0')
-  c.env.unread = (-1.0, 0.0)
-  c.env.untaught = ('solver',)
+  if c.env.name == 'workflow':
+    c.env.problem = 'sums'
+    c.env.roles = ('solver answer', 'critic verdict', 'scorer score')
+    c.env.order = ('solver critic', 'critic scorer')
+    c.env.pay = ('solver esteem', 'critic doubt', 'scorer outcome*0')
+    c.env.unread = (-1.0, 0.0)
+    c.env.untaught = ('solver',)
   for name in ('second', 'third'):
     base.role(c, name, lr=pretrained.SCRATCH_LR)
   base.role(c, 'reference', kind='frozen')

@@ -28,21 +28,22 @@ from agentrl.configs import base, pretrained
 
 def get_config(arg=''):
   c = base.get_config(arg, method='unitymas_o', env='workflow')
-  c.env.roles = (
-    'planner*3 tool stop',
-    'searcher*2 argument',
-    'answerer answer',
-  )
-  c.env.order = (
-    'planner:. answerer',
-    'planner searcher',
-    'planner answerer',
-    'searcher planner',
-  )
-  c.env.pay = tuple(
-    f'{name} outcome own*0.2' for name in ('planner', 'searcher', 'answerer')
-  )
-  c.env.untaught = ('planner',)
+  if c.env.name == 'workflow':
+    c.env.roles = (
+      'planner*3 tool stop',
+      'searcher*2 argument',
+      'answerer answer',
+    )
+    c.env.order = (
+      'planner:. answerer',
+      'planner searcher',
+      'planner answerer',
+      'searcher planner',
+    )
+    c.env.pay = tuple(
+      f'{name} outcome own*0.2' for name in ('planner', 'searcher', 'answerer')
+    )
+    c.env.untaught = ('planner',)
   base.role(c, 'answerer', lr=pretrained.SCRATCH_LR)
   c.rollout.seats = ('policy', 'policy', 'answerer')
   c.rollout.update(dict(batch=96, group_size=24, slots=48))

@@ -73,11 +73,14 @@ def same_config(c: Config | ConfigDict, workdir: str) -> None:
 
 
 def _is_new(c: Config | ConfigDict, name: str, old: Any, new: Any) -> bool:
-  """Returns whether a setting of the environment was added since, unused."""
-  if old != MISSING or not name.startswith('env.'):
+  """Returns whether a setting was added since and has its default."""
+  if old != MISSING:
     return False
-  field = fields.declared(c).get(name)
-  return field is not None and json.loads(json.dumps(field.default)) == new
+  try:
+    default = fields.default_of(c, name)
+  except (KeyError, ValueError):
+    return False
+  return json.loads(json.dumps(default)) == new
 
 
 def fingerprint(c: Config | ConfigDict) -> str:

@@ -60,6 +60,8 @@ class Person:
       return None
     for line in self._lines:
       move = line.strip()
+      if move in self._actions:
+        return move
       word = LETTERS.get(move.lower(), move.lower())
       if word == QUIT:
         raise Quit

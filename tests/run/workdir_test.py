@@ -84,12 +84,37 @@ def test_a_field_added_since_is_taken_to_be_its_default(
   file.write_text(json.dumps(kept))
   workdir.same_config(c, str(tmp_path))
   there = fields.flat(workdir.read_config(str(tmp_path)))
-  if not lacking.startswith('env.'):
+  if not lacking.startswith(('env.', 'hp.')):  # whose packages may be away
     assert there[lacking if other else f'{lacking}.rank'] is not None
   if other:
     with errors.raises(ValueError, lacking):
       changed = fields.changed(c, {lacking: other})
       workdir.same_config(changed, str(tmp_path))
+
+
+@pytest.mark.parametrize(
+  'elsewhere',
+  [
+    {'reward': ['module_gone:fn']},
+    {'loss': ['object:mine-1a2b3c4d']},
+    {'env': {'name': 'module_gone:Family', 'size': 3}},
+    {'hp': {'episode': 5}},
+  ],
+)
+def test_a_run_is_read_where_its_parts_are_not(tmp_path, elsewhere):
+  """Dashboards and exports read runs of other programs."""
+  c = validate.config(config_file.load('grpo:tiny'))
+  workdir.keep_config(c, str(tmp_path))
+  file = tmp_path / workdir.CONFIG
+  kept = json.loads(file.read_text())
+  del kept['lora']['rank']  # and of an older version
+  file.write_text(json.dumps(kept | elsewhere))
+  read = workdir.read_config(str(tmp_path))
+  assert read.lora.rank == c.lora.rank
+  name, held = next(iter(elsewhere.items()))
+  assert json.loads(workdir.text_of(read))[name] == held
+  with errors.raises(ValueError, name):
+    workdir.same_config(c, str(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -118,3 +118,9 @@ def test_a_game_of_several_seats_names_who_reads_what(capsys):
   assert ' earns ' in out
   assert '{' not in out
   assert out.splitlines()[-1].startswith('solved in 2 moves')
+
+
+def test_moves_that_are_letters_or_capitals_are_played_as_they_are(capsys):
+  actions = ['a', 'b', 'A_', 'a_']
+  person = play.Person(['a', 'A_', 'B'], actions)
+  assert [person.ask() for _ in range(3)] == ['a', 'A_', 'b']

@@ -22,7 +22,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import jax
 import numpy as np
+from absl import logging
 
 from agentrl.lab.bench import peers, roofline, sampling, timing, training
 from agentrl.lab.bench.compiled_programs import SHAPES
@@ -92,7 +94,7 @@ def ours(part: str, sizes: AimSizes, repeats: int) -> dict[str, float]:
 
 
 def _decoded(size: SamplingBenchSize, repeats: int) -> dict[str, float]:
-  """Seconds of messages, and those of a token beside what it reads at least."""
+  """Times messages, and a token beside what it reads at least."""
   lengths = {'whole': size.new, 'first': 1}
   calls = {x: sampling.message(size, n) for x, n in lengths.items()}
   took = timing.interleaved(calls, repeats)
@@ -107,14 +109,21 @@ def _decoded(size: SamplingBenchSize, repeats: int) -> dict[str, float]:
 
 
 def _steps(size: SamplingBenchSize, repeats: int) -> dict[str, float]:
-  """The fastest of STEPS, one after another: each frees its memory."""
+  """The fastest of those STEPS that fit, one after another."""
   seconds, operations = {}, 0.0
   for remat, micro in STEPS:
     shape = dataclasses.replace(size.shape, remat=remat)
     case = training.step(size._replace(shape=shape, micro=micro))
-    seconds[f'{remat}_{micro}'] = _seconds(case.call, repeats)
     operations = sum(x.operations for x in case.parts)
-    del case
+    try:
+      seconds[f'{remat}_{micro}'] = _seconds(case.call, repeats)
+    except jax.errors.JaxRuntimeError as error:
+      if 'RESOURCE_EXHAUSTED' not in str(error):
+        raise
+      logging.warning('remat=%s, %d rows at a time: no memory', remat, micro)
+    del case  # and its memory
+  if not seconds:
+    raise ValueError(f'none of the steps {STEPS} fits into memory')
   best = min(seconds.values())
   large = roofline.rates(repeats, size.shape.dtype).large
   used = operations / (best * large)

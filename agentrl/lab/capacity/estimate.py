@@ -294,19 +294,14 @@ def activations(
   qkv = (heads + 2 * keys * sequence) * shape.head_dim  # keys of whole rows
   # Experts see the tokens of all devices that hold others.
   mlp = shape.mlp * max(1, shape.top_k * sizes['expert']) / tensor
-  reading = attention_kernels.choose(
-    'xla' if shape.attention == 'xla' else 'auto',
-    work.tokens,
-    shape.head_dim,
-    shape.dtype,
-    shape.score_cap,
-  )
+  reading = _reading(shape, work)
   every = sequence == 1 and reading == 'xla'  # scores are held
   scores = 2 * FLOAT * (work.tokens if every else 1)
   full = a * (6 * width + 2 * qkv + heads * shape.head_dim + 3 * mlp)
   full += FLOAT * 2 * width + scores * heads
   answer = a * heads * shape.head_dim + FLOAT * heads
-  dots = a * (3 * width + qkv + 2 * mlp) + answer
+  dots = a * (3 * width + qkv + 2 * mlp)
+  dots += answer * (reading != 'splash')  # transformer.remat
   keeps = {
     'none': full,
     'dots': dots,
@@ -328,6 +323,17 @@ def matrices(shape: transformer.DecoderConfig) -> float:
   mlp = 3 * shape.width * shape.mlp * max(1, shape.top_k)
   router = shape.width * shape.experts
   return shape.layers * (shape.width * d * 2 * (h + g) + mlp + router)
+
+
+def _reading(shape: transformer.DecoderConfig, work: Workload) -> str:
+  """Names the attention kernel that reads rows in the learner."""
+  return attention_kernels.choose(
+    'xla' if shape.attention == 'xla' else 'auto',
+    work.tokens,
+    shape.head_dim,
+    shape.dtype,
+    shape.score_cap,
+  )
 
 
 def pass_flops(
@@ -367,10 +373,12 @@ def flops(
   tokens = work.rows * work.tokens
   pairs = tokens * (work.tokens + 1) / 2
   one = pass_flops(shape, tokens, pairs, work.written)
+  splash = _reading(shape, work) == 'splash'
   again = {
     'none': 0.0,
-    # Scores alone: products with weights, and with values, are kept.
-    'dots': pass_flops(shape, 0, pairs / 2, work.written),
+    # Scores alone: products with weights, and with values, are kept. Splash
+    # computes both again.
+    'dots': pass_flops(shape, 0, pairs / (1 if splash else 2), work.written),
     'attention': pass_flops(shape, tokens, pairs / 2, work.written),
     'layer': one,
   }[shape.remat]

@@ -81,15 +81,15 @@ def fill(c: Any) -> list[str]:
   """Adds in place what the config of an older version lacks: the defaults.
 
   The default of a new field keeps what runs did before there was the field.
-  Settings of the environment are left out: its package may not be installed
-  where a run is read.
+  Leaves out settings of components and of the environment, whose packages may
+  not be installed where a run is read.
 
   Args:
     c: a ConfigDict
   Returns:
     paths of the fields that were added
   Raises:
-    ValueError: a section is malformed, or a component unknown.
+    ValueError: a section is malformed.
   """
   missing = {name: {} for name in config.FIXED if name not in c}
   _check_sections(_plain(c) | missing, '')
@@ -98,22 +98,27 @@ def fill(c: Any) -> list[str]:
       lacks = [x for x in section.required if x not in section.values]
       missing |= {section.at(x): section.fields[x].default for x in lacks}
   for path, value in missing.items():
-    _put(c, path, value)
-  hp = flat({'hp': registry.defaults(base.wiring(c))})
-  lacks = sorted(hp.keys() - flat({'hp': c.hp}).keys())
-  for path in lacks:
-    _put(c, path, hp[path])
-  return [*missing, *lacks]
+    *sections, last = path.split('.')
+    node = c
+    for name in sections:
+      node = node[name]
+    node[last] = value
+  return [*missing]
 
 
-def _put(c: Any, path: str, value: Any) -> None:
-  """Sets a field of a ConfigDict by its path; sections may be new."""
-  *sections, last = path.split('.')
-  for name in sections:
-    if name not in c:
-      c[name] = type(c)()
-    c = c[name]
-  c[last] = value
+def default_of(c: Any, path: str) -> Any:
+  """Returns the default of a field of a config whose packages are here.
+
+  Raises:
+    KeyError: it has none.
+  """
+  if not path.startswith('hp.'):
+    return declared(c)[path].default
+  _, scope, name, field = path.split('.')
+  for at, slot, component in registry.parts(base.wiring(c)):
+    if (at, component) == (scope, name):
+      return registry.get(slot, component).defaults[field]
+  raise KeyError(path)
 
 
 def check_names(c: Any) -> None:
