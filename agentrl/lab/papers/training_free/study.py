@@ -1,11 +1,11 @@
 """Training-free study: what a list of lessons is worth to a frozen policy.
 
 Protocol, written before the first run; seed 100 chose the length of the warm
-start: after 3,000 steps that policy did not read notes yet. For each seed a policy learns to follow notes on doors whose codes are told,
-differ from task to task, and so cannot be remembered. Then the codes are fixed
-and not told, and each arm makes the same attempts in the same number of
-updates. What is compared is `eval/success` after the last update, 400 episodes
-on 200 held-out tasks.
+start: after 3,000 steps that policy did not read notes yet. For each seed a
+policy learns to follow notes on doors whose codes are told, differ from task to
+task, and so cannot be remembered. Then the codes are fixed and not told, and
+each arm makes the same attempts in the same number of updates. What is compared
+is `eval/success` after the last update, 400 episodes on 200 held-out tasks.
 
   lessons     what a service learns by comparing a group's attempts is read
   elsewhere   the same notes, each of another door
