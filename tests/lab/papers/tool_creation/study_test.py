@@ -1,12 +1,22 @@
-"""Tool study: its split, its placebo, its measures."""
+"""Tool study: its split, its placebo, its claims and its page."""
 
+import functools
 import json
+import pathlib
 
+import numpy as np
 import pytest
 
 from agentrl.lab.papers.tool_creation import library, scripted, study, world
 from agentrl.lab.papers.tool_creation.library import Rules
 from tests.lab.papers.tool_creation.in_process import InProcess
+
+ROOT = pathlib.Path(__file__).parents[4]
+
+
+@functools.cache
+def report():
+  return json.loads((ROOT / 'docs' / 'tool_creation.json').read_text())
 
 
 def inputs(tasks):
@@ -79,3 +89,11 @@ def test_a_measurement_that_was_cut_off_ends_the_same(tmp_path):
   small = study.measure(2, tmp_path)
   assert small == study.measure(2, tmp_path)
   assert f'| {study.PLACEBO} |' in study.table(small)
+
+
+def test_the_page_has_the_table_of_the_report():
+  page = (ROOT / 'docs' / 'results' / 'tool_creation.md').read_text()
+  assert study.table(report()) in page
+  for cell in report()['cells'].values():
+    assert len(cell['held out']) == report()['seeds'] == study.SEEDS
+    assert np.all(np.isfinite(cell['held out']))
