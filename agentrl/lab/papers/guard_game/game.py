@@ -7,7 +7,7 @@ anything else the guard is cold and the visitor begins again. To each request
 the guard says whether it was welcome. Some guards follow no custom but their
 own, and easy ones tell the word to anyone who asks in the right way.
 
-All requests are small talk and the word is drawn at random.
+All requests are small talk, and that the word is told is all there is of it.
 """
 
 import random

@@ -1,11 +1,20 @@
 """Guard study: what memory gives, its claims and its page."""
 
+import functools
 import json
+import pathlib
 
 import numpy as np
 
 from agentrl.lab.papers.guard_game import study, visitor
 from tests import errors
+
+ROOT = pathlib.Path(__file__).parents[4]
+
+
+@functools.cache
+def report():
+  return json.loads((ROOT / 'docs' / 'guard_game.json').read_text())
 
 
 def test_memory_opens_guards_that_are_not_opened_without():
@@ -54,3 +63,11 @@ def test_a_report_is_whole(monkeypatch):
   assert small == json.loads(json.dumps(small))
   assert tuple(small['cells']) == study.NAMES
   assert f'| {study.UNPLANNED} |' in study.table(small)
+
+
+def test_the_page_has_the_table_of_the_report():
+  page = (ROOT / 'docs' / 'results' / 'guard_game.md').read_text()
+  assert study.table(report()) in page
+  for cell in report()['cells'].values():
+    assert len(cell['success']) == report()['seeds'] == study.SEEDS
+    assert np.all(np.isfinite(cell['success']))
