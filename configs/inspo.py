@@ -5,13 +5,14 @@ Paper: Agentic Policy Optimization via Instruction-Policy Co-Evolution,
 
   I ~ exp( m_I / T ) for each group,   y ~ pi( . | I, x ),   T 0.05
   A = z( R of the group ), all of one task and one instruction
-  m_I  mean return of those who read I, earlier ones counting 0.9 as much
-       after every update
+  m_I  what readers of I earn: mean of their returns, earlier ones counting 0.9
+       as much after every update, and of 16 readers who earn the mean of all
 
 Every 2 updates a service reads the instructions with what they earned and
 attempts under the best one, failures first, and proposes another. One that was
-never tried is drawn as often as the best; in a full population the one that
-solved least makes room, the first stays. Evaluations read the best.
+never tried is drawn as often as the best; in a full population the one of the
+lowest m_I makes room, one that was never tried only before the best, and the
+first stays. Evaluations read the best.
 
 It plays door codes (docs/ENVIRONMENTS.md): an instruction is a code for every
 door, the first has one right, and a function changes a code that failed. A
@@ -32,9 +33,10 @@ Expect more than of the first instruction alone, and not more than without
 instructions where the policy can learn what they tell: with `tiny`, two seeds
 and 40 steps success on 500 held-out episodes rose from 0.33 and 0.35 to 0.67
 and 0.65, with the first instruction alone it fell to 0.28 and 0.30, and without
-instructions it rose to 0.74 and 0.99. The policy there does what a true
-instruction says in two thirds of cases and always the same, so that few groups
-have anything to compare.
+instructions it rose to 0.74 and 0.99 (measured while the share solved decided
+what makes room). The policy there does what a true instruction says in two
+thirds of cases and always the same, so that few groups have anything to
+compare.
 
   python -m experiments.train --config=configs/inspo.py --workdir=runs/inspo
 """

@@ -101,6 +101,23 @@ def worth(bank: TextBank):
   return (earned + _PRIOR * every) / (read + _PRIOR)
 
 
+def standing(bank: TextBank):
+  """Orders entries by what they earn, the one to drop first lowest: [C].
+
+    worth                       if it was read
+    the largest worth of those  if it is unread, so that it is tried first
+    infinity                    for the best, read and of that worth
+
+  Under a decay a score tends to .5 for what is not read, and where few solve
+  that is above the score of the best. Worth tends to what all readers earn.
+  """
+  tried = (bank.length > 0) & (bank.read > 0)
+  value = worth(bank)
+  most = jnp.max(value, initial=-jnp.inf, where=tried)
+  best = tried & (value >= most)
+  return jnp.where(best, jnp.inf, jnp.where(tried, value, most))
+
+
 def credited(bank: TextBank, batch: Batch, decay: float = 1.0) -> TextBank:
   """Counts what was read, what of it was solved, and sums what it earned.
 
@@ -108,7 +125,8 @@ def credited(bank: TextBank, batch: Batch, decay: float = 1.0) -> TextBank:
 
     sum over updates s of decay^(now - s) r_s / sum of decay^(now - s)
 
-  so that it follows a policy that changes, and of what nobody reads it stays.
+  so that it follows a policy that changes. Unread, an entry keeps that mean,
+  while its score goes to .5 and its worth to m, until it counts as unread.
   Fresh trajectories that were played, whether they are trained on or not, and
   only for the entry that they read: one that was written anew since has nothing
   to do with them.
@@ -182,7 +200,13 @@ def retired(
 
 
 def applied(
-  bank: TextBank, new: Written, step, *, merge: float = 1.0, stay: int = 0
+  bank: TextBank,
+  new: Written,
+  step,
+  *,
+  merge: float = 1.0,
+  stay: int = 0,
+  value: Callable[[TextBank], Array] = score,
 ) -> TextBank:
   """Applies operations: first updates and deletions, then additions.
 
@@ -193,7 +217,7 @@ def applied(
     entry <  0, length = 0   NOOP
 
   An operation on an entry that was written anew since it was seen does nothing.
-  Additions take empty places first, then those of the lowest score, of equal
+  Additions take empty places first, then those of the lowest value, of equal
   ones the oldest, but none that this step has written; what finds no place is
   left out.
 
@@ -201,6 +225,7 @@ def applied(
     new: n operations; of several on one entry the last is applied
     merge: 1: entries of the same text alone are one
     stay: the first places, whose entries no operation changes
+    value: of every entry, [C]
   """
   capacity = bank.length.shape[0]
   old = new.entry >= stay
@@ -221,7 +246,7 @@ def applied(
   live = bank.length > 0
   now = live & (bank.written == step)
   now |= live & (jnp.arange(capacity) < stay)
-  order = jnp.lexsort((bank.written, score(bank), live, now))
+  order = jnp.lexsort((bank.written, value(bank), live, now))
   rank = jnp.cumsum(add) - 1
   free = add & (rank < jnp.minimum(jnp.sum(~now), capacity))
   slot = jnp.where(free, order[jnp.clip(rank, 0, capacity - 1)], capacity)
@@ -317,11 +342,23 @@ def fits(spec: registry.MethodSpec, config: Any) -> str:
   values = registry.get('memory', texts.__name__).defaults | given
   write, service = values['write'], values['service']
   most = values['operations'] if write == 'service' else 0
-  if len(values['first']) > min(most, values['capacity']):
+  first = [x.strip() for x in values['first']]
+  if len(first) > most:
     return (
-      'hp.memory.texts.first must be at most hp.memory.texts.operations and'
-      f" capacity texts, with write='service', got {len(values['first'])} with"
+      'hp.memory.texts.first must be at most hp.memory.texts.operations texts,'
+      f" with write='service', got {len(first)} with"
       f' operations={values["operations"]!r}, write={write!r}'
+    )
+  if first and len(first) >= values['capacity']:
+    return (
+      'hp.memory.texts.capacity must be above the number of texts of'
+      ' hp.memory.texts.first, which stay, so that another has a place, got'
+      f' {values["capacity"]!r} with {len(first)}'
+    )
+  if len({*first}) < len(first):
+    return (
+      'hp.memory.texts.first must be texts that differ, got'
+      f' {max(first, key=first.count)!r:.80} twice'
     )
   if (write == 'service') != bool(service):
     return (
@@ -366,7 +403,8 @@ def texts(
   dropped, the operations of `write` are applied. A held-out task never writes.
 
   Args:
-    capacity: C, entries; the one of the lowest score makes room
+    capacity: C, entries; the one of the lowest score makes room, with decay
+      below 1 the one whose readers earn least (`standing`)
     tokens: W of an entry, what is longer is cut
     write: 'solution', the messages of a group's shortest solved attempt;
       'note', the messages of turns that the environment calls a note (a term
@@ -380,9 +418,10 @@ def texts(
       attempts that have read the best entry, failures first, `shown` at most,
       and entries stand with what they earned
     every: steps from one time that it is asked to the next
-    first: texts that an empty bank begins with; they stay
-    decay: of what came of earlier reads, at each update; below 1 counts and
-      scores follow a policy that changes
+    first: texts that an empty bank begins with; they stay, each of at most
+      `tokens`, no two alike, and fewer than `capacity`
+    decay: of what came of earlier reads, at each update; below 1 counts,
+      scores and worth follow a policy that changes
     least: return of an attempt that is written, at least, with
       write='solution'
     merge: likeness, from which a new text is one that is there, so that it is
@@ -397,12 +436,15 @@ def texts(
   if write == 'solution':
     written = functools.partial(solutions, least=least)
 
+  def value(bank):  # a decay may follow a schedule
+    return jnp.where(decay < 1, standing(bank), score(bank))
+
   def put(bank: TextBank, batch: Batch, credit: Credit, step) -> TextBank:
     def f(bank, batch, step):
       stay = len(first)
       bank = retired(credited(bank, batch, decay), floor, reads, stay)
       new = written(batch, tokens)
-      return applied(bank, new, step, merge=merge, stay=stay)
+      return applied(bank, new, step, merge=merge, stay=stay, value=value)
 
     return mesh.auto(f, None)(bank, batch, step)
 

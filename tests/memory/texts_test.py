@@ -251,6 +251,54 @@ def test_an_update_writes_and_the_bank_is_bounded():
   assert numbers['texts/score'] == 0.5
 
 
+def test_under_a_decay_the_best_stays_where_few_solve():
+  """By score a bad entry that is forgotten would be above the best."""
+  away = 0.9**60  # the third was read by 100, none solved, long ago
+  bank = texts.empty(4, W).replace(
+    length=jnp.ones(4, jnp.int32),
+    tokens=jnp.arange(1, 13).reshape(4, W),
+    written=jnp.arange(4),
+    read=jnp.array([100, 100, 100 * away, 0]),
+    decisive=jnp.array([20, 40, 0, 0.0]),
+    earned=jnp.array([20, 40, 0, 0.0]),
+  )
+  assert np.argmin(texts.score(bank)[1:]) == 0
+  hp = dict(write='service', service='x', first=('x',), tokens=W)
+
+  def after(decay, *names):
+    memory = registry.bind('memory', 'texts', hp | dict(decay=decay))()
+    out, write = bank, jax.jit(memory.write)
+    for step, name in enumerate(names, 10):
+      x = batch([(-1, -1)], [0.0])
+      new = dict(text=[name], task=0, entry=-1, seen=-1, reward=0)
+      x = x.replace(written=arrays([new]))
+      out = write(out, x, None, jnp.int32(step))
+    return jax.device_get(out.written).tolist()
+
+  assert after(0.9, 50) == [0, 1, 10, 3]
+  # Then what was never read, the oldest of it first, and the best at last.
+  assert after(0.9, 50, 51, 52) == [0, 1, 12, 11]
+  assert after(1.0, 50) == [0, 10, 2, 3]
+
+
+def test_an_entry_that_is_not_read_keeps_its_mean_and_not_its_worth():
+  bank = texts.empty(2, W).replace(
+    length=jnp.ones(2, jnp.int32), written=jnp.zeros(2, jnp.int32),
+    read=jnp.array([8.0, 8.0]), decisive=jnp.array([8.0, 0.0]),
+    earned=jnp.array([8.0, 0.0]),
+  )  # fmt: skip
+  credit = jax.jit(texts.credited, static_argnums=2)
+  for _ in range(40):  # the second is read by one, who fails
+    bank = credit(bank, batch([(1, 0)], [0.0]), 0.9)
+  n, other = 8 * 0.9**40, sum(0.9**i for i in range(40)) + 8 * 0.9**40
+  every = n / (n + other)
+  np.testing.assert_allclose(texts.mean(bank), [1, 0], atol=1e-6)
+  np.testing.assert_allclose(texts.score(bank)[0], (n + 1) / (n + 2), rtol=1e-4)
+  want = (n + 16 * every) / (n + 16)
+  np.testing.assert_allclose(texts.worth(bank)[0], want, rtol=1e-4)
+  assert want < 0.05
+
+
 def test_notes_that_no_environment_marks_are_refused():
   x = told()
   x = x.replace(turns=x.turns.replace(terms={'tokens': x.turns.valid * 1.0}))

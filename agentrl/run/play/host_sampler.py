@@ -79,6 +79,7 @@ class HostSampler:
     """
     c = s.config
     self._s, self._stopping = s, stopping
+    writing.check(recall.writer(s.algorithm.spec), s.tokenizer)
     world = host_env.recalling(c, s.world, s.tokenizer)
     self._world = host_env.guided(world, s.algorithm.spec, s.hints, s.train)
     self._demo_world = host_env.demonstrated(c, self._world)

@@ -1,13 +1,13 @@
 """Has a service write texts about a batch, while it is made."""
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
-from agentrl.memory import texts
+from agentrl.memory import likeness, texts
 from agentrl.memory.texts import TextBank
 from agentrl.recall import operations
 from agentrl.recall.operations import Operation
@@ -17,6 +17,33 @@ from agentrl.service.base import Service, ServiceFault
 from agentrl.text.message import Message
 from agentrl.text.tokenizer import Tokenizer
 from agentrl.types import Attempts, Status, Written
+
+
+def check(settings: Mapping[str, Any], tokenizer: Tokenizer) -> None:
+  """Raises ValueError where a bank cannot begin with the texts it is given.
+
+  A text that is longer than an entry would be cut, and of two that are alike
+  one would not be written, so that its place would not stay.
+  """
+  first, most = settings.get('first', ()), settings.get('tokens', 0)
+  for text in first:
+    size = len(tokenizer.encode(text.strip()))
+    if size > most:
+      raise ValueError(
+        'hp.memory.texts.tokens must be at least the tokens of each text of'
+        f' hp.memory.texts.first, got {most} with {size} of {text!r:.80}'
+      )
+  if not first:
+    return
+  made = [(0, [Operation(text) for text in first])]
+  new = operations.written(made, texts.empty(1, most), tokenizer, len(first))
+  same = np.asarray(likeness.alike(new, new, settings['merge']))
+  for i, j in zip(*np.nonzero(np.tril(same, -1)), strict=True):
+    raise ValueError(
+      'hp.memory.texts.first must be texts less alike than'
+      f' hp.memory.texts.merge={settings["merge"]!r}, got {first[j]!r:.80} and'
+      f' {first[i]!r:.80}'
+    )
 
 
 def write(

@@ -40,14 +40,19 @@ def test_it_is_refused(change, says):
 
 
 def test_texts_that_a_bank_begins_with_have_a_service_and_places():
-  hp = dict(write='service', service='writer', operations=2, capacity=2)
+  hp = dict(write='service', service='writer', operations=2, capacity=3)
   c = config(**hp, first=('a', 'b'))
   base.service(c, 'writer', function='tests.run.play.writing_test:tell')
   validate.config(c)
-  for change in (dict(operations=1), dict(capacity=1)):
-    c.hp.memory.texts.update(hp | change)
-    with errors.raises(ValueError, 'hp.memory.texts.first operations 2'):
+  for change, says in (
+    (dict(operations=1), 'hp.memory.texts.first operations 2'),
+    (dict(capacity=2), 'hp.memory.texts.capacity first 2'),  # none is added
+    (dict(first=('a', ' a\n')), 'hp.memory.texts.first a'),
+  ):
+    c.hp.memory.texts.update(hp | dict(first=('a', 'b')) | change)
+    with errors.raises(ValueError, says):
       validate.config(c)
+  c.hp.memory.texts.first = ('a', 'b')
   with errors.raises(ValueError, 'hp.memory.texts.first solution'):
     validate.config(config(first=('a',)))
   with errors.raises(ValueError, 'hp.memory.texts.first'):

@@ -7,6 +7,9 @@ import pytest
 
 from agentrl import Run
 from agentrl.configs import base, grpo
+from agentrl.run.play import writing
+from agentrl.text.tokenizer import Embedded
+from tests import errors
 from tests.run import small_configs
 
 
@@ -25,6 +28,29 @@ def config(tmp_path, **memory):
   base.hp(c, 'recall', 'nearest', k=2, tokens=24, least=-1.0)
   c.curate, c.steps, c.sft.steps = (), 3, 0
   return base.fill(c)
+
+
+def test_texts_that_a_bank_begins_with_are_whole_and_not_alike():
+  tokenizer = Embedded()
+  given = dict(first=('abcd', 'dcba'), tokens=4, merge=1.0)
+  writing.check(given, tokenizer)
+  writing.check({}, tokenizer)
+  with errors.raises(ValueError, 'hp.memory.texts.tokens 3 4 abcd'):
+    writing.check(given | dict(tokens=3), tokenizer)
+  near = dict(first=('aaab', 'aaaa'), merge=0.5)
+  with errors.raises(ValueError, 'hp.memory.texts.merge 0.5 aaab aaaa'):
+    writing.check(given | near, tokenizer)
+
+
+def test_a_text_that_an_entry_has_no_room_for_ends_a_run_at_once(tmp_path):
+  hp = dict(write='service', service='writer', first=('x' * 13,))
+  c = config(tmp_path, **hp)
+  base.service(c, 'writer', function='tests.run.play.writing_test:tell')
+  with (
+    errors.raises(ValueError, 'hp.memory.texts.tokens 12 13'),
+    Run(base.fill(c), workdir=str(tmp_path / 'run')) as run,
+  ):
+    next(iter(run))
 
 
 @pytest.mark.nightly
