@@ -15,9 +15,10 @@ step), so that a search that is cut off ends as if it had not been.
 """
 
 import json
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from absl import logging
@@ -32,10 +33,13 @@ REQUEST = (
 )
 
 
+State = TypeVar('State')
+
+
 class Verdict(NamedTuple):
   """What a text is worth."""
 
-  value: float
+  value: float  # NaN: below every other
   cost: int  # of the budget
   said: str = ''  # what the next proposal reads of it
 
@@ -66,8 +70,10 @@ Ask = Callable[[Archive], Sequence[Message]]
 def messages(archive: Archive) -> list[Message]:
   """Returns a line of JSON for each entry: the lowest first, the best last."""
   lines = [
-    json.dumps({'text': x.text, 'value': round(x.value, 4), 'said': x.said})
-    for x in sorted(archive.entries, key=lambda x: x.value)
+    json.dumps(
+      {'text': x.text, 'value': round(_ordered(x.value), 4), 'said': x.said}
+    )
+    for x in sorted(archive.entries, key=lambda x: _ordered(x.value))
   ]
   return [Message('system', REQUEST), Message('user', '\n'.join(lines))]
 
@@ -79,8 +85,19 @@ def read(asked: Sequence[Message]) -> list[Entry]:
 
 
 def best(archive: Archive) -> Entry:
-  """Returns the entry of the highest value; of equals the oldest."""
-  return max(archive.entries, key=lambda x: x.value)
+  """Returns the entry of the highest value; of equals the oldest.
+
+  Raises:
+    ValueError: there is no entry.
+  """
+  if not archive.entries:
+    raise ValueError('archive must have 1 entry or more, got none')
+  return max(archive.entries, key=lambda x: _ordered(x.value))
+
+
+def _ordered(value: float) -> float:
+  """Returns a value that can be compared: -inf for NaN."""
+  return -math.inf if math.isnan(value) else value
 
 
 def search(
@@ -93,6 +110,7 @@ def search(
   most: int,
   seed: int,
   path: str | os.PathLike[str] | None = None,
+  name: str = '',
 ) -> Archive:
   """Evaluates the first texts, then proposals, until the budget is spent.
 
@@ -100,22 +118,29 @@ def search(
   that is refused, so that a search ends whatever is proposed.
 
   Args:
-    budget: of all evaluations
+    budget: of all evaluations, `most` or more
     most: what one may cost; a step that might exceed the budget is not taken
     path: file of the archive; a search that it holds goes on
+    name: what tells the search from others of these texts and this seed, of
+      another proposer or evaluation: study and arm; needed with `path`
 
   Raises:
-    ValueError: there is no first text, nothing may be spent, an evaluation
-      costs more than `most`, or the file is of another search.
+    ValueError: there is no first text, the budget has no room for one, an
+      evaluation costs more than `most`, or the file is damaged or of another
+      search.
   """
   if not first or most < 1:
     raise ValueError(
       f'first must be 1 text or more and most >= 1, got {len(first)} texts and'
       f' most={most}'
     )
-  head = {'first': [*first], 'most': most, 'seed': seed}
-  held = loaded(path, head)
-  archive = Archive() if held is None else _of_json(held)
+  if budget < most:
+    raise ValueError(
+      f'budget must be at least most={most}, what the first text may cost, got'
+      f' {budget}'
+    )
+  head = {'name': name, 'first': [*first], 'most': most, 'seed': seed}
+  archive = loaded(path, head, _of_json) or Archive()
   while archive.spent + most <= budget:
     archive = _step(archive, first, evaluate, propose, ask, seed)
     if archive.entries and archive.entries[-1].cost > most:
@@ -148,7 +173,7 @@ def _step(
         faults=archive.faults + 1, spent=archive.spent + 1
       )
   value, cost, said = evaluate(text, draw_seed(seed, step, 2))
-  new = Entry(text, float(value), max(int(cost), 1), said)
+  new = Entry(text, _ordered(float(value)), max(int(cost), 1), said)
   return archive._replace(
     entries=(*archive.entries, new), spent=archive.spent + new.cost
   )
@@ -167,17 +192,38 @@ def saved(
 
 
 def loaded(
-  path: str | os.PathLike[str] | None, head: Mapping[str, Any]
-) -> list[Any] | None:
+  path: str | os.PathLike[str] | None,
+  head: Mapping[str, Any],
+  state_of: Callable[[list[Any]], State],
+) -> State | None:
   """Reads the state of a search; None: there is no file.
 
+  Args:
+    head: what tells the search from others, its `name` among them
+    state_of: makes the state of what JSON holds of it; of what it cannot be
+      made of it raises ValueError, TypeError or LookupError
+
   Raises:
-    ValueError: the file is of another search.
+    ValueError: the search has no name, or the file is damaged or of another
+      search.
   """
-  if not path or not storage.path(path).exists():
+  if not path:
     return None
-  held = json.loads(storage.read(storage.path(path)))
-  state = held.pop('state')
+  if not head['name']:
+    raise ValueError(
+      f'name must tell the search in {os.fspath(path)} from others, got'
+      f' {head["name"]!r}'
+    )
+  if not storage.path(path).exists():
+    return None
+  try:
+    held = dict(json.loads(storage.read(storage.path(path))))
+    state = state_of(held.pop('state'))
+  except (ValueError, TypeError, LookupError, RecursionError) as error:
+    raise ValueError(
+      f'{os.fspath(path)} must hold a search, got a damaged file'
+      f' ({type(error).__name__}); remove it or name another'
+    ) from error
   if held != head:
     names = ', '.join(x for x in head if held.get(x) != head[x])
     raise ValueError(
@@ -187,6 +233,20 @@ def loaded(
   return state
 
 
+def restored(kind: type[Any], values: Any, kinds: Sequence[type]) -> Any:
+  """Makes a record of its values; an int may stand for a float.
+
+  Raises:
+    TypeError: there are more or fewer, or of other types.
+  """
+  if not isinstance(values, list) or len(values) != len(kinds):
+    raise TypeError(f'{kind.__name__} must have {len(kinds)} values')
+  for x, want in zip(values, kinds, strict=True):
+    if type(x) is not want and (want, type(x)) != (float, int):
+      raise TypeError(f'{kind.__name__} must have a {want.__name__}, got {x!r}')
+  return kind(*values)
+
+
 def _of_json(held: list[Any]) -> Archive:
-  entries, *counts = held
-  return Archive(tuple(Entry(*x) for x in entries), *counts)
+  entries = tuple(restored(Entry, x, (str, float, int, str)) for x in held[0])
+  return restored(Archive, held, (list, int, int))._replace(entries=entries)

@@ -22,7 +22,7 @@ attempted once and all kept are an `archive`.
 import json
 import os
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from absl import logging
@@ -149,6 +149,7 @@ def search(
   budget: int,
   seed: int,
   path: str | os.PathLike[str] | None = None,
+  name: str = '',
 ) -> State:
   """Improves the first text until the next step would exceed the budget.
 
@@ -157,17 +158,17 @@ def search(
   Args:
     budget: attempts, those at proposals included
     path: file of the state; a search that it holds goes on
+    name: what tells the search from others of this text and this seed, of
+      another proposer or score: study and arm; needed with `path`
 
   Raises:
-    ValueError: the rules cannot be followed, or the file is of another search.
+    ValueError: the rules cannot be followed, or the file is damaged or of
+      another search.
   """
   check(rules)
-  head = {'first': first, 'rules': rules._asdict(), 'seed': seed}
-  held = archive.loaded(path, head)
-  state = State((Candidate(first, 0.0, 0),))
-  if held is not None:
-    candidates, *counts = held
-    state = State(tuple(Candidate(*x) for x in candidates), *counts)
+  head = {'name': name, 'first': first, 'rules': rules._asdict(), 'seed': seed}
+  begun = archive.loaded(path, head, _of_json)
+  state = begun or State((Candidate(first, 0.0, 0),))
   while True:
     due = state.groups % rules.every == 0 and state.asked < state.groups
     if state.spent + (rules.verify if due else rules.group) > budget:
@@ -178,6 +179,14 @@ def search(
       state = _group(state, score, rules, seed)
     if path:
       archive.saved(path, head, state)
+
+
+def _of_json(held: list[Any]) -> State:
+  some = [archive.restored(Candidate, x, (str, float, int)) for x in held[0]]
+  state = archive.restored(State, held, (list, *[int] * 5))
+  if not some:
+    raise ValueError('a population has 1 candidate or more')
+  return state._replace(candidates=tuple(some))
 
 
 def _group(state: State, score: Score, rules: Rules, seed: int) -> State:

@@ -28,7 +28,7 @@ def propose(asked, *, seed):
 
 
 def run(**changes):
-  how = dict(budget=60, most=4, seed=1) | changes
+  how = dict(budget=60, most=4, seed=1, name='own') | changes
   return lib.search(['b', 'a'], evaluate, propose, **how)
 
 
@@ -55,15 +55,66 @@ def test_a_search_that_was_cut_off_ends_the_same(tmp_path, after):
     return evaluate(text, seed)
 
   with pytest.raises(KeyboardInterrupt):
-    lib.search(['b', 'a'], dies, propose, budget=60, most=4, seed=1, path=path)
+    lib.search(
+      ['b', 'a'],
+      dies,
+      propose,
+      budget=60,
+      most=4,
+      seed=1,
+      path=path,
+      name='own',
+    )
   assert run(path=path) == run()
   whole = tmp_path / 'whole.json'
   run(path=whole)
   assert path.read_bytes() == whole.read_bytes()
   assert run(budget=90, path=path) == run(budget=90)
-  for other in (dict(seed=2), dict(most=5)):
-    with errors.raises(ValueError, 'archive.json'):
+  for other in (dict(seed=2), dict(most=5), dict(name='of another proposer')):
+    with errors.raises(ValueError, f'archive.json {next(iter(other))}'):
       run(path=path, **other)
+  with errors.raises(ValueError, 'name archive.json'):
+    run(path=path, name='')
+
+
+@pytest.mark.parametrize(
+  'damage',
+  [
+    lambda text: text[: len(text) // 2],
+    lambda text: '',
+    lambda text: '[3]',
+    lambda text: text.replace('"state"', '"stat"'),
+    lambda text: text.replace('[[["b"', '[[[5'),
+    lambda text: text.replace('"no a"], ', '], '),
+    lambda text: json.dumps(json.loads(text) | {'state': []}),
+    lambda text: json.dumps(json.loads(text) | {'state': [[], 'x', 0]}),
+  ],
+)
+def test_a_damaged_file_is_refused(tmp_path, damage):
+  path = tmp_path / 'archive.json'
+  run(path=path)
+  whole = path.read_text()
+  path.write_text(damage(whole))
+  assert path.read_text() != whole
+  with errors.raises(ValueError, 'archive.json damaged'):
+    run(path=path)
+
+
+def test_a_value_that_is_not_a_number_is_below_every_other():
+  nan = float('nan')
+  some = Archive((Entry('x', nan, 1, ''), Entry('y', -3.0, 1, '')))
+  assert lib.best(some).text == 'y'
+  assert lib.best(some._replace(entries=some.entries[::-1])).text == 'y'
+  assert [x.text for x in lib.read(lib.messages(some))] == ['x', 'y']
+
+  def broken(text, seed):
+    return evaluate(text, seed)._replace(value=nan if text == 'b' else 1.0)
+
+  found = lib.search(['b', 'a'], broken, propose, budget=20, most=4, seed=0)
+  assert lib.best(found).text == 'a'
+  assert found == lib.search(
+    ['b', 'a'], broken, propose, budget=20, most=4, seed=0
+  )
 
 
 def test_a_service_that_fails_and_texts_that_are_refused_end_a_search():
@@ -84,6 +135,14 @@ def test_what_cannot_be_searched():
       lib.search(first, evaluate, propose, budget=9, most=most, seed=0)
   with errors.raises(ValueError, 'cost 3 4'):
     run(most=3)
+
+  def never(text, seed):
+    raise AssertionError(text)
+
+  with errors.raises(ValueError, 'budget 4 3'):
+    lib.search(['a'], never, propose, budget=3, most=4, seed=0)
+  with errors.raises(ValueError, 'archive'):
+    lib.best(Archive())
 
 
 def test_a_proposer_reads_what_was_seen():

@@ -29,7 +29,7 @@ def propose(asked, *, seed):
 
 
 def run(**changes):
-  how = dict(budget=600, seed=1) | changes
+  how = dict(budget=600, seed=1, name='own') | changes
   rules = how.pop('rules', Rules())
   return lib.search('act', score, propose, rules, **how)
 
@@ -104,7 +104,9 @@ def test_a_search_that_was_cut_off_ends_the_same(tmp_path, after):
     return score(text, attempts, seed)
 
   with pytest.raises(KeyboardInterrupt):
-    lib.search('act', dies, propose, Rules(), budget=240, seed=3, path=path)
+    lib.search(
+      'act', dies, propose, Rules(), budget=240, seed=3, path=path, name='own'
+    )
   again = run(budget=240, seed=3, path=path)
   whole = tmp_path / 'whole.json'
   assert again == run(budget=240, seed=3, path=whole)
@@ -118,9 +120,16 @@ def test_a_search_that_was_cut_off_ends_the_same(tmp_path, after):
 def test_a_file_of_another_search(tmp_path):
   path = tmp_path / 'population.json'
   run(budget=40, path=path)
-  for other in (dict(seed=2), dict(rules=Rules(size=3))):
+  for other in (dict(seed=2), dict(rules=Rules(size=3)), dict(name='other')):
     with errors.raises(ValueError, 'population.json'):
       run(budget=80, path=path, **other)
+  with errors.raises(ValueError, 'name population.json'):
+    run(budget=80, path=path, name='')
+  held = json.loads(path.read_text())
+  for state in ([], [[], *held['state'][1:]], held['state'][:-1], 3):
+    path.write_text(json.dumps(held | dict(state=state)))
+    with errors.raises(ValueError, 'population.json damaged'):
+      run(budget=80, path=path)
 
 
 def test_a_service_that_fails_costs_no_attempts():

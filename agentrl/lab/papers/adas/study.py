@@ -107,9 +107,9 @@ def success(
 
 
 def search(
-  propose: Service, seed: int, *, budget: int = BUDGET, **fields: Any
+  arm: str, seed: int, *, budget: int = BUDGET, **fields: Any
 ) -> Archive:
-  """Searches for a workflow; the policy is fixed."""
+  """Searches for a workflow by an arm of PROPOSERS; the policy is fixed."""
   tasks = scripted.tasks(NUMBERS, TRIED, seed)
 
   def evaluate(text: str, seed: int) -> Verdict:
@@ -122,10 +122,11 @@ def search(
   return archive.search(
     [*FIRST.values()],
     evaluate,
-    propose,
+    PROPOSERS[arm],
     budget=budget,
     most=TRIED * lib.CALLS,
     seed=seed,
+    name=f'adas, {arm}',
     **fields,
   )
 
@@ -154,8 +155,8 @@ def measure(seeds: int = SEEDS, budget: int = BUDGET) -> dict[str, Any]:
   cells: dict[str, Any] = {}
   texts: dict[str, list[str]] = {x: [HAND[x]] * seeds for x in HAND}
   refused: dict[str, list[int]] = {}
-  for arm, propose in PROPOSERS.items():
-    found = [search(propose, seed, budget=budget) for seed in every]
+  for arm in PROPOSERS:
+    found = [search(arm, seed, budget=budget) for seed in every]
     texts[arm] = [archive.best(x).text for x in found]
     refused[arm] = [
       sum(e.said.startswith('refused') for e in x.entries) for x in found

@@ -84,7 +84,11 @@ def design(
   rounds: int = ROUNDS,
   **fields: Any,
 ) -> Archive:
-  """Searches for a reward program, from the sparse one on."""
+  """Searches for a reward program, from the sparse one on.
+
+  Args:
+    fields: of `archive.search`: `path`, and the `name` that goes with it
+  """
   return archive.search(
     [programs.SPARSE],
     evaluator(world, sandbox, EPISODES),

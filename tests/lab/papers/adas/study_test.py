@@ -76,10 +76,12 @@ def test_a_workflow_is_played_at_every_task():
 
 def test_a_search_that_was_cut_off_ends_the_same(tmp_path):
   path, most = tmp_path / 'archive.json', study.TRIED * lib.CALLS
-  study.search(scripted.change, 0, budget=4 * most, path=path)
-  got = study.search(scripted.change, 0, budget=6 * most, path=path)
-  assert got == study.search(scripted.change, 0, budget=6 * most)
+  study.search(study.FOUND, 0, budget=4 * most, path=path)
+  got = study.search(study.FOUND, 0, budget=6 * most, path=path)
+  assert got == study.search(study.FOUND, 0, budget=6 * most)
   assert got.spent <= 6 * most
+  with errors.raises(ValueError, 'archive.json name'):
+    study.search(study.DRAWN, 0, budget=6 * most, path=path)
 
 
 def test_tasks_of_a_search_are_not_those_of_its_test():

@@ -51,7 +51,7 @@ def test_without_what_was_seen_nothing_is_refined(sandbox):
 
 
 def test_a_search_that_was_cut_off_ends_the_same(sandbox, tmp_path):
-  how = dict(path=tmp_path / 'archive.json')
+  how = dict(path=tmp_path / 'archive.json', name=study.REFINED)
   study.design(programs.refine, World(0), sandbox, 0, rounds=2, **how)
   got = study.design(programs.refine, World(0), sandbox, 0, rounds=4, **how)
   assert got == study.design(programs.refine, World(0), sandbox, 0, rounds=4)
