@@ -2,14 +2,22 @@
 
 A program defines `reward(before, after)` of two states, dicts of x, y, has_key,
 key, door, won, and returns a number. It is run once over all moves of a world,
-in the sandbox; what crashes, hangs, or returns anything but a finite number of
-at most LARGEST is refused, and why is what its designer reads. A designer is a
-service; a language model at an address can stand in its place.
+in the sandbox; what crashes, hangs, ends early, defines no reward, or returns
+anything but a finite number of at most LARGEST is refused, and why is what its
+designer reads. A designer is a service; a language model at an address can
+stand in its place.
+
+Rewards are read from one line, after a random word of each run that is not
+among the program's names, and written by functions held before it ran: what a
+program prints, how it ends and what it rebinds make no rewards. It is not
+guarded against a program that looks for the word in the frames or the memory of
+its process; nor could it gain by that more than by a `reward` of its choice.
 """
 
 import json
 import random
 import re
+import secrets
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -24,14 +32,20 @@ LARGEST = 10.0
 LIMITS = SandboxLimits(seconds=2.0, output=20_000)
 SPARSE = 'def reward(before, after):\n  return 0.0\n'
 _HARNESS = """
-def _main(pairs, key, door):
-  import json
+def _main(say, repr, type, int, float, nonce):
+  own = {{'__name__': '__main__'}}
+  exec(compile({program!r}, '<code>', 'exec'), own)
+  reward, key, door = own['reward'], {key}, {door}
   def state(x, y, has, won):
-    return dict(x=x, y=y, has_key=bool(has), key=key, door=door, won=bool(won))
-  out = [reward(state(*a), state(*b)) for a, b in pairs]
-  print()
-  print(json.dumps(out))
-_main({pairs}, {key}, {door})
+    return {{'x': x, 'y': y, 'has_key': has, 'key': key, 'door': door,
+            'won': won}}
+  out = []
+  for a, b in {pairs}:
+    r = reward(state(*a), state(*b))
+    out += [r if type(r) in (int, float) else None]
+  say('\\n' + nonce + repr(out) + '\\n')
+import sys
+_main(sys.stdout.write, repr, type, int, float, {nonce!r})
 """
 
 
@@ -45,30 +59,36 @@ class Ran(NamedTuple):
 def run(sandbox: Sandbox, program: str, world: World) -> Ran:
   """Runs a program over all moves of a world."""
 
-  def state(s: int) -> list[int]:
-    return [*world.cell(s), int(s == world.won)]
+  def state(s: int) -> list[Any]:
+    x, y, has = world.cell(s)
+    return [x, y, bool(has), s == world.won]
 
   pairs = [[state(s), state(to)] for s, row in enumerate(world.next)
            for to in row]  # fmt: skip
-  code = program + _HARNESS.format(
-    pairs=pairs, key=tuple(world.key), door=tuple(world.door)
-  )
+  nonce = secrets.token_hex(16)
+  code = _HARNESS.format(
+    program=program, pairs=pairs, key=tuple(world.key), door=tuple(world.door),
+    nonce=nonce,
+  )  # fmt: skip
   text, fault = sandbox.run(code)
   lines = text.strip().splitlines() or ['']
   if fault:
     return Ran(None, f'{fault}: {lines[-1][:80]}')
-  return _read(lines[-1], len(world.next))
+  own = [x.removeprefix(nonce) for x in lines if x.startswith(nonce)]
+  return _read(own[0] if own else '', len(world.next))
 
 
 def _read(line: str, states: int) -> Ran:
-  """Reads what a program printed, which may be anything."""
+  """Reads what the harness printed; '': it was not reached."""
   try:
     said: Any = json.loads(line)
   except (ValueError, RecursionError):
     said = None
   right = isinstance(said, list) and len(said) == 4 * states
   if not right or not all(type(x) in (int, float) for x in said):
-    return Ran(None, 'rubbish: reward(before, after) must return a number')
+    return Ran(
+      None, 'rubbish: reward(before, after) must return a finite number'
+    )
   if not all(abs(x) <= LARGEST for x in said):  # nor is NaN
     return Ran(None, f'rubbish: rewards must lie in ±{LARGEST:g}')
   return Ran(np.array(said, float).reshape(states, 4), '')

@@ -101,10 +101,42 @@ def test_a_program_that_is_wrong_costs_itself(sandbox, mistake):
     'def reward(before, after):\n  raise SystemExit\n',
     'import sys\nprint([0.0] * 512)\nsys.exit(1)',
     'def reward(before, after):\n  return 10 ** 400\n',
+    'def reward(before, after):\n  return 10 ** 9000\n',
+    'def reward(before, after):\n  return float("inf")\n',
+    # Without a reward, and with an exit status of 0.
+    'print([10.0] * 512)\nraise SystemExit\n',
+    'import os\nprint([10.0] * 512, flush=True)\nos._exit(0)\n',
+    'print([10.0] * 512)\ndef reward(before, after):\n  raise SystemExit\n',
+    'import atexit\natexit.register(print, [10.0] * 512)\nraise SystemExit\n',
+    # With one that returns no number, and names that say otherwise.
+    *(
+      f'import builtins, json\n{change}\ndef reward(before, after):\n'
+      '  return "x"\n'
+      for change in (
+        'json.dumps = lambda x: str([10.0] * 512)',
+        'json.JSONEncoder.encode = lambda self, x: str([10.0] * 512)',
+        'builtins.repr = lambda x: str([10.0] * 512)',
+        'builtins.print = lambda *x: None',
+        'builtins.type = lambda x: float',
+        'builtins.float = builtins.str',
+      )
+    ),
   ],
 )
 def test_rubbish_is_refused(sandbox, program):
   assert programs.run(sandbox, program, World(1)).reward is None
+
+
+def test_a_program_may_print_and_rebind_names(sandbox):
+  w, plain = World(1), programs.write({'key near': 0.5})
+  loud = 'print("[1.0]")\nimport builtins, json, sys\njson.dumps = str\n'
+  loud += 'builtins.dict = builtins.repr = builtins.float = None\n'
+  loud += 'sys.stdout = None\n'
+  want = programs.run(sandbox, plain, w).reward
+  np.testing.assert_array_equal(
+    programs.run(sandbox, loud + plain, w).reward, want
+  )
+  assert want.any()
 
 
 def entry(value, said, **parts):
