@@ -9,10 +9,13 @@ Paper: Deep Reinforcement Learning from Hierarchical Preference Design,
   act       GRPO on R, in place of the environment's reward
 
 In baskets the factors are: less that is spoilt, then more apples, then fewer
-berries, which is what its first user likes. Elsewhere: what the environment
-paid, then fewer tokens. The order is all that is said: apples may be counted in
-grams (--config.env.unit=200), and pairs stay what they are, where a weighted
-sum would have to be weighted anew.
+berries, as its first user ranks the baskets of one turn. Attempts, which are
+sums over turns, the user may rank otherwise, since it weighs and factors do
+not: six apples and two berries with a spoilt basket are worth more to it than
+six berries without. Elsewhere: what the environment paid, then fewer tokens.
+The order is all that is said: apples may be counted in grams
+(--config.env.unit=200), and pairs stay what they are, where a weighted sum
+would have to be weighted anew.
 
 Missing: the buffer of earlier attempts, from which the paper draws pairs and
 deviations; both are of this iteration. Rewards are standardised by group, in

@@ -6,10 +6,10 @@ Preference Learning, 2408.10075.
   R_z = b + z . l;   z | labelled pairs ~ N(m, 1 / Lambda), prior N(0, 1)
   judge  L = -log sigmoid( R_z(win) - R_z(lose) ) + kl KL, over the pairs of 16
          users, half of whom like apples and half berries; the policy rests
-  rl     R is frozen; one new user labels 8 pairs, and the policy learns from
-         R at the mean of what these tell
+  rl     R is frozen; one new user labels 8 pairs, of as different tasks as
+         there are, and the policy learns from R at the mean of what these tell
 
-Nobody says who likes what: attempts are paired by what the task's own user
+Who likes what is not said: attempts are paired by what the task's own user
 likes, and the posterior has to find it. The user is number 16, who likes
 apples; number 17 likes berries:
 

@@ -3,8 +3,9 @@
 (batch, *, hp) -> batch with `pairs`. What does not count (`counting`) stands in
 none of them. Ties, and what differs by no more than rounding, are pairs of
 weight 0, as padding is. Pairs never leave their group, so that a minibatch of
-whole groups holds both halves. Nothing is dropped: other losses see the batch
-as it was.
+whole groups holds both halves, and of several agents each is compared with
+itself alone: below, members of a group are those of one agent. Nothing is
+dropped: other losses see the batch as it was.
 """
 
 from typing import Annotated, Any
@@ -70,10 +71,10 @@ def opposite_ranks(
     most: pairs of a group; never more than half of it
   """
   value, size = _score(batch, score)
-  group, live = select.group_ids(batch), counting.trajectories(batch)
-  place = select.rank(-value, group, live)
-  count = segment.segment_sum(live.astype(jnp.int32), group)
-  mates = _mates(group, live)
+  peers, live = select.peer_ids(batch), counting.trajectories(batch)
+  place = select.rank(-value, peers, live)
+  count = segment.segment_sum(live.astype(jnp.int32), peers)
+  mates = _mates(peers, live)
   other = mates & (place[None] == (count - 1 - place)[:, None])
   lose = jnp.argmax(other, axis=1)
   chosen = live & (place < jnp.minimum(most, count // 2))
@@ -95,8 +96,8 @@ def every_pair(
     most: of them, the worst first; G − 1 or more: all
   """
   value, size = _score(batch, score)
-  group, live = select.group_ids(batch), counting.trajectories(batch)
-  mates = _mates(group, live)
+  peers, live = select.peer_ids(batch), counting.trajectories(batch)
+  mates = _mates(peers, live)
   clear = _clear(value[:, None], size[:, None], value[None], size[None], margin)
   gap = jnp.where(mates & clear, value[:, None] - value[None], -jnp.inf)
   most = min(most, len(value))
@@ -151,9 +152,9 @@ def ranked_factors(
     most: members that one is paired with, those that it beats by a factor of
       higher rank first; G − 1 or more: all
   """
-  group, live = select.group_ids(batch), counting.trajectories(batch)
+  peers, live = select.peer_ids(batch), counting.trajectories(batch)
   valid = batch.turns.valid
-  mates, b = _mates(group, live), live.shape[0]
+  mates, b = _mates(peers, live), live.shape[0]
   level = jnp.full((b, b), len(factors), jnp.int32)  # that decides
   wins = jnp.zeros((b, b), bool)
   n = jnp.maximum(jnp.sum(live), 1)
@@ -201,7 +202,7 @@ def same_state(
   )
   mask = counting.counted(batch, 'trajectory') & returns.sampled_turns(batch)
   mask = mask.reshape(-1)
-  cell = group_stats.cells(batch, ('group', 'state')).reshape(-1)
+  cell = group_stats.cells(batch, ('group', 'agent', 'state')).reshape(-1)
   place = segment.rank(-value, cell, mask)
   count = segment.segment_sum(mask.astype(jnp.int32), cell)
   flat = jnp.arange(b * k, dtype=jnp.int32)
@@ -249,7 +250,7 @@ def node_pairs(
   value, size = returns.episode(batch)
   term = batch.turns.terms[critique[0]] if critique else None
 
-  def compare(turns, value, size, term):
+  def compare(turns, value, size, term, agent):
     q = search_values.values(turns, value, term, alpha=alpha)  # [B, K]
     bound = search_values.means(turns, size)
     slack = ops.rounding(jnp.maximum(bound[:, None], bound[None]))  # [B, B, K]
@@ -257,6 +258,7 @@ def node_pairs(
     one = turns.first
     other = jnp.moveaxis(turns.sibling & ~turns.same, 0, -1)
     clear = other & one[:, None] & one[None]
+    clear &= agent[:, None] == agent[None]
     clear &= gap > jnp.maximum(margin, slack)
     gap = jnp.where(clear, gap, -jnp.inf)
     n = min(most, len(value))
@@ -268,7 +270,7 @@ def node_pairs(
     return half(win).astype(jnp.int32), half(lose).astype(jnp.int32), weight
 
   run = mesh.auto(compare, None, None, None)
-  win, lose, weight = run(turns, value, size, term)
+  win, lose, weight = run(turns, value, size, term, batch.turns.agent)
   return batch.replace(pairs=Pairs(win=win, lose=lose, weight=weight))
 
 
@@ -280,9 +282,9 @@ def _score(batch: Batch, score: str) -> tuple[Array, Array]:
   return returns.episode(batch)
 
 
-def _mates(group: Array, live: Array) -> Array:
-  """Marks pairs of live members of one group: [B, B] bool."""
-  return (group[:, None] == group[None]) & live[:, None] & live[None]
+def _mates(peers: Array, live: Array) -> Array:
+  """Marks pairs of live trajectories of equal ids: [B, B] bool."""
+  return (peers[:, None] == peers[None]) & live[:, None] & live[None]
 
 
 def _clear(value, size, other, other_size, margin) -> Array:

@@ -34,6 +34,15 @@ def group_ids(batch: Batch) -> Array:
   return segment.compact_ids(batch.ids['group'])
 
 
+def peer_ids(batch: Batch) -> Array:
+  """Equal ids for trajectories of one group and one agent: [B] i32.
+
+  Who acts in the first turn is whose trajectory it is: seats of a match are
+  trajectories of one group, and do other things.
+  """
+  return segment.compact_ids(batch.ids['group'], batch.turns.agent[:, 0])
+
+
 def varied(x: Array, batch: Batch, size: Array | None = None) -> Array:
   """Trajectories that count in groups that do not agree on x [B]: [B] bool.
 

@@ -6,6 +6,7 @@ and d that each weighs in an own way, and what a pair tells of its labeller:
   R_z(τ) = b(τ) + z · l(τ)
   z | pairs of a user ~ N(m, 1/Λ),   prior N(0, 1), each coordinate by itself
   Λ = 1 + Σ_p exp ½ (s(win) + s(lose)),   m = Σ_p (e(win) − e(lose)) / Λ
+  s = the head's value, at least −1 and at most 1
 
 so that more pairs say more, in any order, and none leave the prior. L is the
 negative evidence bound of variational preference learning (arXiv 2408.10075),
@@ -32,6 +33,7 @@ from agentrl.signal.base import Context, Signal
 from agentrl.types import Array, Batch, Outputs
 
 NAME = 'latent_reward'
+MOST = 1.0  # |s|, the released code's bound; exp of more would have no end
 
 
 class Heads(NamedTuple):
@@ -40,7 +42,7 @@ class Heads(NamedTuple):
   shared: Array  # b [B]
   own: Array  # l [B, d]
   tells: Array  # e [B, d]
-  surely: Array  # s [B, d], log precision
+  surely: Array  # s [B, d], log precision, within ±MOST
 
 
 class Evidence(NamedTuple):
@@ -52,7 +54,7 @@ class Evidence(NamedTuple):
 
 
 def fits(spec: registry.MethodSpec, config: Any) -> str:
-  """Returns '' if there are pairs, and a head for all that it says."""
+  """Returns '' if there is a head for all that it says, and room for users."""
   ((_, hp),) = registry.settings_of(spec, 'signal', NAME)
   want, got = 1 + 3 * hp['latents'], config.role[reward_model.ROLE].heads
   if got < want:
@@ -60,17 +62,25 @@ def fits(spec: registry.MethodSpec, config: Any) -> str:
       f'role.{reward_model.ROLE}.heads must be >= 1 + 3 * latents = {want} for'
       f' signal {NAME!r}, got {got}'
     )
+  env = vars(config.env).get('settings', {})  # which families have
+  if 'first' in env and 'users' in env:
+    want, got = env['first'] + env['users'], hp['users']
+    if got < want:
+      return (
+        f'hp.signal.{NAME}.users must be >= env.first + env.users = {want},'
+        f' above all of their numbers, got {got}'
+      )
   return ''
 
 
 def posterior(x: Evidence) -> tuple[Array, Array]:
-  """m and Λ of users, of the prior and their evidence: [U, d] each."""
+  """Returns m and Λ of users, by prior and evidence: [U, d] each."""
   precision = 1 + x.precision
   return x.tells / precision, precision
 
 
 def divergence(mean: Array, precision: Array) -> Array:
-  """KL(N(m, 1/Λ) ‖ N(0, 1)), summed over coordinates: [U], nats."""
+  """Returns KL(N(m, 1/Λ) ‖ N(0, 1)), summed over coordinates: [U], nats."""
   each = 1 / precision + jnp.square(mean) - 1 + jnp.log(precision)
   return 0.5 * jnp.sum(each, axis=-1)
 
@@ -79,7 +89,7 @@ def evidence(heads: Heads, batch: Batch, user, weight, users: int) -> Evidence:
   """Adds up what pairs of whole trajectories tell of their labellers.
 
   Args:
-    user: who labelled each pair [P]
+    user: who labelled each pair [P]; −1: a stranger, who is left out
     weight: of each pair, 0 or 1 [P]
   """
   pairs = segment.pairs_of(batch)
@@ -95,9 +105,13 @@ def evidence(heads: Heads, batch: Batch, user, weight, users: int) -> Evidence:
 
 
 def labeller(batch: Batch, term: str, users: int) -> Array:
-  """The user of each trajectory, as its first turn says: [B] i32."""
-  first = batch.turns.terms[term][:, 0]
-  return jnp.clip(jnp.round(first).astype(jnp.int32), 0, users - 1)
+  """Returns the user of each trajectory, as its first turn says: [B] i32.
+
+  −1 where that is not one of [0, users).
+  """
+  number = jnp.round(batch.turns.terms[term][:, 0])
+  there = (number >= 0) & (number < users)
+  return jnp.where(there, number, -1).astype(jnp.int32)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -114,7 +128,7 @@ class _Model:
   steps: int
 
   def by_turn(self, out: Outputs, batch: Batch) -> Array:
-    """What each turn adds to each head: [B, K, H]."""
+    """Returns what each turn adds to each head: [B, K, H]."""
     each = [
       reward_model.parts(
         reward_model.turn_scores(out.value[..., h], batch),
@@ -126,25 +140,38 @@ class _Model:
     return jnp.stack(each, axis=-1)
 
   def split(self, x: Array) -> Heads:
-    """Names the heads [B, H] of trajectories."""
-    return Heads(
-      x[:, 0], *(x[:, 1 + i * self.d : 1 + (i + 1) * self.d] for i in range(3))
-    )
+    """Names the heads [B, H] of trajectories, and bounds s."""
+    own, tells, surely = jnp.split(x[:, 1 : 1 + 3 * self.d], 3, axis=1)
+    return Heads(x[:, 0], own, tells, jnp.clip(surely, -MOST, MOST))
 
   def labelled(self, batch: Batch) -> tuple[Array, Array]:
-    """Who labelled each pair [P], and the pairs of trajectories that count."""
-    pairs = segment.pairs_of(batch)
-    whole = (pairs.win[:, 1] < 0) & (pairs.lose[:, 1] < 0)
-    weight = (whole & (pairs.weight > 0)).astype(jnp.float32)
-    return labeller(batch, self.user, self.users)[pairs.win[:, 0]], weight
+    """Returns who labelled each pair, and 1 for pairs that count: [P] each.
 
-  def first(self, whose: Array, weight: Array, left: Array) -> Array:
-    """Keeps the first pairs of each user, `left` [U] of them: [P]."""
-    mine = jax.nn.one_hot(whose, self.users) * weight[:, None]
-    place = jnp.sum(jnp.cumsum(mine, axis=0) * mine, axis=1)  # from 1 on
-    return weight * (place <= left[whose])
+    Pairs of trajectories do, whose labeller is one of the users.
+    """
+    pairs = segment.pairs_of(batch)
+    whose = labeller(batch, self.user, self.users)[pairs.win[:, 0]]
+    whole = (pairs.win[:, 1] < 0) & (pairs.lose[:, 1] < 0)
+    counts = whole & (whose >= 0) & (pairs.weight > 0)
+    return whose, counts.astype(jnp.float32)
+
+  def first(
+    self, batch: Batch, whose: Array, weight: Array, left: Array
+  ) -> Array:
+    """Keeps the first pairs of each user, `left` [U] of them: [P].
+
+    One pair of each group goes first, then a second one of each, and so on;
+    within a group one of each winner. What shares a task or a winner is weaker
+    evidence, and is counted as if it were not.
+    """
+    win, mask = segment.pairs_of(batch).win[:, 0], weight > 0
+    place = jnp.zeros_like(whose)
+    for ids in (win, batch.ids['group'][win], jnp.zeros_like(win)):
+      place = segment.rank(place, segment.compact_ids(whose, ids), mask)
+    return weight * (place < left[whose])
 
   def init(self) -> Evidence:
+    """Returns what is known of users before they label: nothing."""
     return Evidence(
       jnp.zeros((self.users, self.d)),
       jnp.zeros((self.users, self.d)),
@@ -152,14 +179,16 @@ class _Model:
     )
 
   def read(self, state, batch: Batch) -> Array:
-    """What each turn adds to each head, as the network is: [B, K, H]."""
+    """Reads what each turn adds to each head: [B, K, H]."""
     role = reward_model.ROLE
     out = self.context.outputs(role, state.params[role], batch.rows, 'value')
     return self.by_turn(out, batch)
 
   def score(self, state, batch, signals):
     x = self.read(state, batch)  # [B, K, H]
-    z = posterior(state.signal[NAME])[0][labeller(batch, self.user, self.users)]
+    user = labeller(batch, self.user, self.users)
+    mean = posterior(state.signal[NAME])[0]
+    z = jnp.where(user[:, None] >= 0, mean[user], 0)  # [B, d]
     own = jnp.sum(x[..., 1 : 1 + self.d] * z[:, None], axis=-1)
     said, told = reward_model.fields(NAME, x[..., 0] + own, batch)
     seen = state.signal[NAME].pairs
@@ -170,7 +199,8 @@ class _Model:
     """Adds a batch's labels to those of users who have given too few."""
     known = self.init() if self.steps else state.signal[NAME]
     whose, weight = self.labelled(batch)
-    weight = self.first(whose, weight, self.labels - known.pairs)
+    left = self.labels - known.pairs
+    weight = self.first(batch, whose, weight, left)
     heads = self.split(jnp.sum(self.read(state, batch), axis=1))
     new = evidence(heads, batch, whose, weight, self.users)
     known = jax.tree.map(jnp.add, known, new)
@@ -224,7 +254,12 @@ class _Model:
 
 @registry.register(
   'signal',
-  needs=(f'role:{reward_model.ROLE}', 'pairs', 'term:{user}'),
+  needs=(
+    f'role:{reward_model.ROLE}',
+    'pairs',
+    'column:group',
+    'term:{user}',
+  ),
   gives=(f'signal:{NAME}.step', f'signal:{NAME}.return'),
   step=f'{NAME}.step',
   check=fits,
@@ -246,10 +281,11 @@ def latent_reward(
   """Scores turns, latent_reward.step, and trajectories, .return: [B, K] each.
 
   By the reward of each trajectory's own user, at the posterior mean. A frozen
-  model (steps=0) takes a user's first labels, adds them up over iterations, and
-  asks for no more; users of whom there are none have the prior. A model that
-  learns begins anew in each iteration, with the labels of that batch. See the
-  module's head.
+  model (steps=0) takes a user's first labels, a pair of each group before a
+  second one of any, adds them up over iterations, and asks for no more; users
+  of whom there are none have the prior, and so has a number that is not below
+  `users`. A model that learns begins anew in each iteration, with the labels of
+  that batch. See the module's head.
 
   Metrics: latent_reward/labels (of a user), and with steps loss, kl, and
   pair_accuracy, of pairs that do not say who the user is; ties count half.

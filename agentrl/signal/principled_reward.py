@@ -2,8 +2,9 @@
 
 A principle is the hint of a reading (c.reading): the model reads it before the
 trajectory, and the policy does not. A judge of each principle compares members
-of a group, by terms of turns. Of a reading with several principles the one that
-tells two members apart the most decides, as in SALMON (arXiv 2310.05910):
+of a group, and of one agent, by terms of turns. Of a reading with several
+principles the one that tells two members apart the most decides, as in SALMON
+(arXiv 2310.05910):
 
   z_m(i, j) = ± (f_m(i) − f_m(j)) / std f_m,   f_m = Σ_k term_m,k
   i ≻ j     where max_m z_m(i, j) > max_m z_m(j, i)
@@ -59,8 +60,8 @@ def fits(spec: registry.MethodSpec, config: Any) -> str:
 
 
 def preferred(batch: Batch, rule: str) -> Array:
-  """Whether i ≻ j, of members of a group that count: [B, B] bool."""
-  group, live = select.group_ids(batch), counting.trajectories(batch)
+  """Marks i ≻ j, of members of a group that count: [B, B] bool."""
+  peers, live = select.peer_ids(batch), counting.trajectories(batch)
   n = jnp.maximum(jnp.sum(live), 1)
   each = []
   for name, side in terms(rule):
@@ -71,7 +72,7 @@ def preferred(batch: Batch, rule: str) -> Array:
     f = jnp.where(std > 0, f / jnp.where(std > 0, std, 1), 0)
     each.append(f[:, None] - f[None])
   most = jnp.max(jnp.stack(each), axis=0)  # [B, B]
-  mates = (group[:, None] == group[None]) & live[:, None] & live[None]
+  mates = (peers[:, None] == peers[None]) & live[:, None] & live[None]
   return mates & (most - most.T > _TIE)
 
 

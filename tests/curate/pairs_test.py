@@ -139,6 +139,46 @@ def test_copies_of_a_turn_are_not_compared():
   assert not np.asarray(pairs.weight).any()
 
 
+COMPARED = {
+  'opposite_ranks': {'most': 2},
+  'every_pair': {'most': 50},
+  'ranked_factors': {'factors': ('worth',), 'most': 50},
+  'same_state': {},
+}
+
+
+@pytest.mark.parametrize('name', COMPARED)
+def test_of_several_agents_each_is_compared_with_itself(name):
+  """As if groups were of one agent each."""
+  batch = batches.lay(STORY, padding=2).batch
+  turns, group = batch.turns, np.asarray(batch.ids['group'])
+  turns = turns.replace(terms={'worth': turns.reward})
+  agent = np.arange(len(group)) // 2 % 2
+
+  def pairs(group, agent):
+    agent = np.broadcast_to(agent[:, None], turns.valid.shape)
+    made = batch.replace(
+      ids={**batch.ids, 'group': group},
+      turns=turns.replace(agent=np.asarray(agent, np.int32)),
+    )
+    bind = registry.bind('curate', name, COMPARED[name])
+    got = jax.jit(bind)(jax.tree.map(jnp.asarray, made)).pairs
+    on = np.asarray(got.weight) > 0
+    return {
+      (*map(int, a), *map(int, b))
+      for a, b in zip(
+        np.asarray(got.win)[on], np.asarray(got.lose)[on], strict=True
+      )
+    }
+
+  none = np.zeros_like(agent)
+  want = pairs(2 * group + agent, none)
+  assert pairs(group, agent) == want
+  assert len(want) > 2
+  assert all(agent[i] == agent[j] for i, _, j, _ in want)
+  assert pairs(group, none) != want
+
+
 # Pairs of children of one node.
 
 
@@ -177,6 +217,15 @@ def test_node_pairs_are_siblings_of_unlike_value(seed):
   got = paired(made, most=16, margin=0.2)
   assert len(got) == len(set(got)) > 2  # each once, whoever shares a turn
   assert set(got) == of_nodes(made, 0.2)
+
+
+def test_children_that_are_turns_of_two_agents_are_not_compared():
+  made = trees.grown(0)
+  turns = made.turns
+  two = made.replace(turns=turns.replace(agent=turns.node % 2))
+  got = set(paired(two, most=16, margin=0.2))
+  assert got == {(a, b) for a, b in of_nodes(made, 0.2) if a % 2 == b % 2}
+  assert 0 < len(got) < len(of_nodes(made, 0.2))
 
 
 @pytest.mark.parametrize('alpha', [0.3, 1.0])

@@ -128,11 +128,16 @@ def test_units_do_not_matter_and_a_sum_with_weights_is_another():
 
 
 def test_all_tie_and_nothing_is_paired():
-  values = {name: [[1] * len(x) for x in STORY.reward] for name in FACTORS}
-  for row in values.values():  # equal sums, whatever the number of turns
-    for x in row:
-      x[:] = [0] * len(x)
-  assert compared(make_batch(values)) == set()
+  """Equal sums, which rounding leaves apart: no factor has a side."""
+  parts = {1: [[0.6]], 2: [[0.2, 0.4]], 3: [[0.1, 0.2, 0.3], [0.3, 0.2, 0.1]]}
+  rows = [
+    parts[len(x)][i % len(parts[len(x)])] for i, x in enumerate(STORY.reward)
+  ]
+  sums = np.asarray(jax.jit(lambda x: jnp.sum(x, 1))(jnp.asarray(parts[3])))
+  assert 0 < abs(sums[0] - sums[1]) < 1e-15
+  values = dict.fromkeys(FACTORS, rows)
+  for margin in (0.0, 1.0):
+    assert compared(make_batch(values), margin=margin) == set()
 
 
 def test_an_earlier_factor_goes_before_where_few_are_taken():

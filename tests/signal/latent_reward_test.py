@@ -178,6 +178,102 @@ def test_a_frozen_model_asks_for_so_many_labels_and_no_more():
   assert once.params is parameters
 
 
+def in_turn(whose, group, win, live):
+  """Places of a user's pairs: each next one of the group that had the fewest.
+
+  Of a group the winner that had the fewest; then the first.
+  """
+  out, left = {}, set(np.flatnonzero(live))
+  for user in {*whose[live].tolist()}:
+    had, won, order = {}, {}, []
+    while mine := [p for p in sorted(left) if whose[p] == user]:
+      p = min(
+        mine,
+        key=lambda p: (had.get(group[p], 0), won.get((group[p], win[p]), 0), p),
+      )
+      had[group[p]] = had.get(group[p], 0) + 1
+      won[group[p], win[p]] = won.get((group[p], win[p]), 0) + 1
+      order.append(p)
+      left.remove(p)
+    out |= {p: i for i, p in enumerate(order)}
+  return out
+
+
+def tasks_of(users, groups):
+  """A batch in which each user has groups, of all kinds each."""
+  batch, _ = make_batch([u for u in users for _ in range(groups)])
+  group = np.arange(len(users) * groups).repeat(KINDS)
+  batch = batch.replace(ids={**batch.ids, 'group': jnp.asarray(group)})
+  return registry.bind('curate', 'every_pair', {})(batch)
+
+
+@pytest.mark.parametrize('labels', [1, 3, 7, 100])
+def test_labels_are_of_as_many_groups_as_there_are(labels):
+  batch = tasks_of([4, 7], 3)
+  pairs = jax.tree.map(np.asarray, batch.pairs)
+  win, live = pairs.win[:, 0], pairs.weight > 0
+  group = np.asarray(batch.ids['group'])[win]
+  whose = np.asarray(batch.turns.terms['user'])[:, 0].astype(int)[win]
+  places = in_turn(whose, group, win, live)
+  state = make_state(seed=3)
+  known = signal(steps=0, labels=labels).update(state, batch, {}, None)[0]
+  table = np.asarray(state.params['reward']['table'])
+  want = np.zeros((USERS, LATENTS))
+  for p, place in places.items():
+    if place < labels:
+      kinds = win[p] % KINDS, pairs.lose[p, 0] % KINDS
+      tells = [table[k, 1 + LATENTS : 1 + 2 * LATENTS] for k in kinds]
+      want[whose[p]] += tells[0] - tells[1]
+  got = known.signal[lib.NAME]
+  np.testing.assert_allclose(got.tells, want, atol=1e-6)
+  assert int(got.pairs[4]) == min(labels, 3 * KINDS * (KINDS - 1) // 2)
+  first = [p for p, place in places.items() if place < 3]
+  assert len({group[p] for p in first}) == len(first)  # a pair of each
+
+
+@pytest.mark.parametrize('number', [USERS, 3e9, -1.0, np.nan])
+def test_a_stranger_is_not_taken_for_another_user(number):
+  batch, _ = make_batch([3, USERS - 1, 0])
+  user = np.array(batch.turns.terms['user'])
+  user[KINDS:] = np.where(user[KINDS:] == 0, 0, number)
+  terms = {'user': jnp.asarray(user)}
+  batch = batch.replace(turns=batch.turns.replace(terms=terms))
+  state = make_state()
+  table = np.array(state.params['reward']['table'])
+  state = signal(steps=0).update(state, batch, {}, None)[0]
+  pairs = np.zeros(USERS)
+  pairs[[0, 3]] = KINDS * (KINDS - 1) // 2
+  np.testing.assert_array_equal(state.signal[lib.NAME].pairs, pairs)
+  fields, _ = signal(steps=0).score(state, batch, {})
+  r = np.asarray(fields[f'{lib.NAME}.return'])[KINDS : 2 * KINDS, 0]
+  np.testing.assert_allclose(r, table[:, 0], atol=1e-6)  # of the prior
+
+
+def test_numbers_of_users_must_fit():
+  c = vpl.get_config('tiny')
+  c.hp.signal[lib.NAME].users = 17
+  validate.config(c)
+  c.hp.signal[lib.NAME].users = 16
+  with errors.raises(ValueError, f'hp.signal.{lib.NAME}.users env.first 17 16'):
+    validate.config(c)
+
+
+def test_a_precision_has_bounds():
+  """Outside of them nothing overflows, and nothing is pushed further."""
+  batch, _ = make_batch([0, 1])
+  state = make_state()
+  table = state.params['reward']['table'].at[:, -LATENTS:].set(95.0)
+  state = state.replace(params={'reward': {'table': table}})
+  after, told = jax.jit(signal().update)(state, batch, {}, None)
+  moved = np.asarray(after.params['reward']['table'])
+  assert np.isfinite(moved).all()
+  assert np.isfinite(float(told[f'{lib.NAME}/kl'][0]))
+  assert (moved[:, :-LATENTS] != table[:, :-LATENTS]).any()
+  pairs = KINDS * (KINDS - 1) // 2
+  got = after.signal[lib.NAME].precision[0]
+  np.testing.assert_allclose(got, pairs * np.e, rtol=1e-6)
+
+
 def test_a_model_that_learns_forgets_the_labels_of_before():
   """They were read by another network."""
   state = told_by(make_state(), 7, range(KINDS))

@@ -112,6 +112,16 @@ def test_what_differs_most_decides(rule):
   assert not any((j, i) in want for i, j in want)
 
 
+def test_members_are_of_one_agent():
+  batch = make_batch()
+  agent = (jnp.arange(batch.turns.valid.shape[0]) == 3)[:, None].astype(int)
+  both = jnp.broadcast_to(agent, batch.turns.valid.shape)
+  two = batch.replace(turns=batch.turns.replace(agent=both))
+  want = np.asarray(lib.preferred(batch, 'acid')) & (agent == agent.T)
+  np.testing.assert_array_equal(lib.preferred(two, 'acid'), want)
+  assert 0 < want.sum() < np.asarray(lib.preferred(batch, 'acid')).sum()
+
+
 def test_equal_reasons_for_both_are_no_reason():
   """One principle speaks for i exactly as much as the other for j."""
   laid = batches.lay(batches.story(groups=1, members=2, turns=1))

@@ -31,8 +31,8 @@ APPLES, BERRIES, SPOILT = range(3)
 KINDS = MOST + 1
 FRESH = tuple(f'{a}{b}.' for a in '-aA' for b in '_bB')  # by 3 apples + berries
 ROTTEN = 'AB!'
-# What a user likes, by apples, berries and spoilt: the first counts more than
-# all of what stands behind it, so that it is an order of rank as well.
+# What a user likes, by apples, berries and spoilt. Among the baskets of a turn
+# it is an order of rank as well, and not among sums over turns.
 TASTES = np.array([[3, -1, -9], [-1, 3, -9]]) / 9
 
 
@@ -98,7 +98,7 @@ class Baskets:
       user = self.first + int(rng.integers(self.users))
       liked = goods @ TASTES[user % len(TASTES)]  # [K, O]
       task = {'goods': goods, 'user': np.int32(user)}
-      key = splits.content_key(goods.tobytes() + bytes([user]))
+      key = splits.content_key(goods.tobytes() + str(user).encode())
       best = np.take_along_axis(_named(goods), liked.argmax(1)[:, None], 1)
       return key, (task, best[:, 0].tolist())
 
@@ -172,13 +172,13 @@ class Baskets:
 
 
 def _offered(state: BasketsState) -> jax.Array:
-  """The baskets of this turn, or of the last: [O, 3] i32."""
+  """Returns the baskets of this turn, or of the last: [O, 3] i32."""
   last = state.goods.shape[0] - 1
   return state.goods[jnp.minimum(state.turn, last)]
 
 
 def _named(goods):
-  """The action that takes each basket [..., 3]: [...] i32."""
+  """Returns the action that takes each basket [..., 3]: [...] i32."""
   fresh = KINDS * goods[..., APPLES] + goods[..., BERRIES]
   spoilt = goods[..., SPOILT]
   return fresh * (1 - spoilt) + len(FRESH) * spoilt

@@ -81,6 +81,17 @@ def test_users_disagree_at_every_turn_and_rank_what_they_like():
       assert offers[:, 0].max() == offers[offers[:, 2] == 1, 0][0]
 
 
+def test_sums_over_turns_may_be_ranked_otherwise():
+  """Its first user prefers six apples, two berries and a spoilt basket to six
+  berries, and ranked factors those berries, of which none is spoilt.
+  """
+  sums = np.array([[0, 6, 0], [6, 2, 1]])  # apples, berries, spoilt
+  liked = sums @ baskets.TASTES[0]
+  np.testing.assert_allclose(liked, [-6 / 9, 7 / 9])
+  ranked = sorted(sums.tolist(), key=lambda g: (g[2], -g[0], g[1]))
+  assert ranked[0] == [0, 6, 0]
+
+
 def test_splits_are_disjoint_and_solved():
   sets = [list(ENV.tasks(x, 40, 0)) for x in ('train', 'test')]
   keys = [{x.key for x in tasks} for tasks in sets]
@@ -122,6 +133,9 @@ def test_it_is_what_the_protocols_say():
   assert Baskets().name() != Baskets(users=1).name()
   berries = Baskets(users=1, first=1).tasks('train', 9, 0)
   assert {int(x.task['user']) for x in berries} == {1}
+  many = list(Baskets(users=2, first=300).tasks('train', 30, 0))
+  assert {int(x.task['user']) for x in many} == {300, 301}
+  assert len({x.key for x in many}) == 30
   assert jnp.shape(ENV.reset(jit_tasks.KEY, task)[1]) == (ENV.obs_len,)
 
 
