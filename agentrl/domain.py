@@ -142,7 +142,8 @@ class OneOf(Domain):
     object.__setattr__(self, 'words', words)
 
   def explain(self) -> str:
-    return f'one of {", ".join(map(repr, self.words))}'
+    several = 'one of ' if len(self.words) > 1 else ''
+    return several + ', '.join(map(repr, self.words))
 
   def mistake(self, value: Any, beside: Mapping[str, Any]) -> str:
     if isinstance(value, str) and value in self.words:

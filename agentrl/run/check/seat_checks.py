@@ -3,6 +3,7 @@
 from agentrl import registry
 from agentrl.configs import envs
 from agentrl.configs.config import Config
+from agentrl.env import seats as seats_lib
 from agentrl.env.jit import base as jit_base
 from agentrl.learner.algorithm import POLICY
 
@@ -24,6 +25,7 @@ def check(c: Config, spec: registry.MethodSpec) -> None:
           f'{path} must be 0 unless rollout.seats names two roles or more, got'
           f' {value} with rollout.seats={r.seats}'
         )
+  _check_compared(c, spec)
   if not r.seats:
     return
   _check_game(c)
@@ -32,6 +34,35 @@ def check(c: Config, spec: registry.MethodSpec) -> None:
   _check_alone(c, spec)
   if len(set(r.seats)) > 1:
     _check_readers(c, spec)
+
+
+def _check_compared(c: Config, spec: registry.MethodSpec) -> None:
+  """Checks that links which compare a seat within its group find two of it."""
+  n = c.rollout.group_size
+  for scope, slot, name in registry.parts(spec):
+    if slot != 'link':
+      continue
+    values = dict(registry.settings_of(spec, slot, name))[scope]
+    if not {'group', 'agent'} <= {*values.get('by', ())}:
+      continue
+    seats = _count_seats(c)
+    if n < 2 * seats:
+      raise ValueError(
+        f'rollout.group_size must be >= {2 * seats}, two matches of the {seats}'
+        f' seats of env.name={c.env.name!r}, since link {name!r} of {scope!r}'
+        f' compares each seat with itself in the group, got {n}'
+      )
+
+
+def _count_seats(c: Config) -> int:
+  """Counts the seats that the rows of a match are of; 0: there are none."""
+  if c.env.name in envs.JITTED:
+    return 0
+  family = envs.of(c)
+  if not envs.in_jit(c.env.name):
+    return len(seats_lib.names(family))
+  env = family.env()  # type: ignore[attr-defined]  # a family inside jit
+  return env.seats if isinstance(env, jit_base.SeatedEnv) else 0
 
 
 def _check_game(c: Config) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentrl.configs import base, dr_mas, grpo
+from agentrl.configs import agentflow, base, dr_mas, grpo
 from agentrl.run.check import validate
 from tests import errors
 
@@ -43,6 +43,25 @@ def test_players_are_language_models():
   c = config()
   c.role.policy_2.kind = 'ema'
   with errors.raises(ValueError, 'rollout.seats policy_2 ema'):
+    validate.config(c, devices=1)
+
+
+def test_a_seat_needs_a_second_match_to_be_compared_with():
+  c = agentflow.get_config('tiny')
+  for n, fits in ((4, False), (8, True)):
+    c.rollout.group_size = n
+    if fits:
+      validate.config(c, devices=1)
+      continue
+    with errors.raises(ValueError, 'rollout.group_size 8 4 workflow center'):
+      validate.config(c, devices=1)
+  c.rollout.group_size = 4
+  for link in ('center', 'scale'):
+    c.hp.episode[link].by = ('agent',)  # over all tasks
+  validate.config(c, devices=1)
+  c = dr_mas.get_config('env=kuhn_poker')  # one policy plays both
+  c.rollout.group_size = 2
+  with errors.raises(ValueError, 'rollout.group_size 4 2 kuhn_poker'):
     validate.config(c, devices=1)
 
 

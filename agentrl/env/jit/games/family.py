@@ -168,9 +168,16 @@ PROBLEMS = ('lookups', 'sums')
 class Workflow(GameFamily):
   """Roles that work on one task in an order of your own (workflow.py).
 
-  Held-out lookups have facts of their own; sums come back.
+  Held-out lookups have facts of their own; sums come back. The policy has all
+  seats: a match may end before a seat has spoken, which would be asked for a
+  turn nevertheless if it were the only one.
   """
 
+  opponent: Annotated[
+    str,
+    OneOf(SELF),
+    "'': the policy itself; matches may end before a seat's turn",
+  ] = SELF
   problem: Annotated[str, OneOf(*PROBLEMS), 'what the roles work on'] = (
     'lookups'
   )
@@ -217,7 +224,8 @@ class Workflow(GameFamily):
   )
 
   def __post_init__(self):
-    """Raises ValueError for a table that is none."""
+    """Raises ValueError for a table that does not fit, or an opponent."""
+    OneOf(SELF).check('env.opponent', self.opponent)
     table = self.rules.table
     names = [x.name for x in table.roles]
     if unknown := {*self.untaught} - {*names}:

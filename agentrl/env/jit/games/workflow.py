@@ -16,8 +16,8 @@ the world answered to it, and at the end their own name; of a name with a dot,
 such as generator.first, what stands before it. Each role is a seat, a
 conversation of its own, and `rollout.seats` says which share parameters.
 
-What seat s gets at the end is the sum of weight times term; without a line of
-its own in `pay` it is the outcome:
+What seat s gets at the end is the sum of weight times term, over the different
+terms of its one line in `pay`; without a line it is the outcome:
 
   outcome   right(last answer), 0 if there is none
   gain      right(last answer) - right(first answer)
@@ -28,6 +28,7 @@ its own in `pay` it is the outcome:
 """
 
 import dataclasses
+import functools
 import itertools
 import re
 from collections.abc import Sequence
@@ -46,6 +47,7 @@ TERMS = ('outcome', 'gain', 'own', 'cost', 'esteem', 'doubt')
 # score (s - 1) / 2 less the truth of the answer: above 0 it favours the solver.
 RIGHT, SEARCHED, OVERRATED = 'right', 'searched', 'overrated'
 MOST = 24  # messages of a match
+_SEARCHED = 10_000  # most states in which lines of `order` are looked for
 _ROLE = re.compile(r'([a-z_]+(?:\.[a-z_]+)?)(?:\*([1-9][0-9]?))?')
 _TERM = re.compile(r'([a-z]+)(?:\*(-?[0-9]+(?:\.[0-9]+)?))?')
 
@@ -103,15 +105,19 @@ def read(
       f'env.roles must have at most {MOST} turns in all, got {most}'
     )
   edges = tuple(_edge(problem, made, line) for line in order)
-  reached, new = {0}, {0}
-  while new:
-    new = {x.to for x in edges if x.of in reached} - reached
-    reached |= new
+  texts = tuple(_words(problem, x.acts) for x in made)
+  fit, followed = _follow(made, edges, texts)
+  reached = {0} | {edges[i].to for i in followed}
   if len(reached) < len(made):
     apart = [x.name for i, x in enumerate(made) if i not in reached]
     raise ValueError(
       f'env.order must lead from {names[0]!r} to every role, got no way to'
-      f' {apart}'
+      f' {apart}, by the first line that fits'
+    )
+  if shadowed := fit - followed:
+    raise ValueError(
+      'env.order must have lines that can be the first that fits, got'
+      f' {order[min(shadowed)]!r} behind lines of which one always fits'
     )
   unseen = []
   for line in hidden:
@@ -121,7 +127,7 @@ def read(
         f'env.hidden must be lines of two roles of {names}, got {line!r}'
       )
     unseen.append((names.index(words[0]), names.index(words[1])))
-  weights = {name: {'outcome': 1.0} for name in names}
+  weights: dict[str, dict[str, float]] = {}
   for line in pay:
     name, *terms = line.split() or ['']
     if name not in names or not terms:
@@ -129,9 +135,71 @@ def read(
         f'env.pay must be lines of a role of {names} and its terms, got'
         f' {line!r}'
       )
-    weights[name] = dict(_term(x) for x in terms)
-  rows = tuple(tuple(weights[n].get(x, 0.0) for x in TERMS) for n in names)
+    if name in weights:
+      raise ValueError(
+        f'env.pay must have at most one line of a role, got a second one,'
+        f' {line!r}'
+      )
+    read_terms = [_term(x) for x in terms]
+    weights[name] = dict(read_terms)
+    if len(weights[name]) < len(read_terms):
+      raise ValueError(
+        f'env.pay must have a term once in a line, got {line!r}; add its'
+        ' weights up'
+      )
+  unpaid = {'outcome': 1.0}
+  rows = tuple(
+    tuple(weights.get(n, unpaid).get(x, 0.0) for x in TERMS) for n in names
+  )
+  by_answer = [row[TERMS.index(x)] for row in rows for x in ('outcome', 'gain')]
+  if any(by_answer) and not any(ANSWER in x.acts for x in made):
+    raise ValueError(
+      f'env.roles must have one that may {ANSWER!r} where env.pay is of outcome'
+      f' or gain, as it is by default, got {tuple(roles)}'
+    )
   return Table(made, edges, tuple(unseen), rows)
+
+
+def _words(problem: Problem, acts: Sequence[str]) -> tuple[str, ...]:
+  return tuple(x for act in acts for x in problem.acts[act])
+
+
+@functools.lru_cache(maxsize=256)
+def _follow(
+  roles: tuple[Role, ...],
+  edges: tuple[Edge, ...],
+  texts: tuple[tuple[str, ...], ...],
+) -> tuple[frozenset[int], frozenset[int]]:
+  """Returns the lines that fit somewhere, and those that are followed.
+
+  By all matches: a state is who has just spoken and how often each has. Where
+  there are very many of them, all lines count as followed.
+
+  Args:
+    texts: what each role may say [S]
+  """
+  start = 0, tuple(int(i == 0) for i in range(len(roles)))
+  seen, new = {start}, [start]
+  fit: set[int] = set()
+  followed: set[int] = set()
+  while new and len(followed) < len(edges) and len(seen) < _SEARCHED:
+    seat, spoken = new.pop()
+    left = [x for x, role in enumerate(roles) if spoken[x] < role.turns]
+    own = [i for i, x in enumerate(edges) if x.of == seat and x.to in left]
+    fit.update(own)
+    for text in texts[seat]:
+      at = next((i for i in own if edges[i].said in ('', text)), None)
+      if at is None:
+        continue
+      followed.add(at)
+      to = edges[at].to
+      after = to, tuple(n + (x == to) for x, n in enumerate(spoken))
+      if after not in seen:
+        seen.add(after)
+        new.append(after)
+  if new:
+    followed = set(range(len(edges)))
+  return frozenset(fit), frozenset(followed)
 
 
 def _role(problem: Problem, line: str) -> Role:
@@ -142,7 +210,7 @@ def _role(problem: Problem, line: str) -> Role:
       "env.roles must be lines such as 'solver*2 answer', of the acts"
       f' {tuple(problem.acts)}, got {line!r}'
     )
-  texts = [x for act in acts for x in problem.acts[act]]
+  texts = _words(problem, acts)
   if len(set(texts)) < len(texts):
     raise ValueError(
       f'env.roles must have no act twice, or two of one text, got {line!r}'
@@ -159,7 +227,7 @@ def _edge(problem: Problem, roles: Sequence[Role], line: str) -> Edge:
       f' {names}, got {line!r}'
     )
   at = names.index(of)
-  texts = [x for act in roles[at].acts for x in problem.acts[act]]
+  texts = _words(problem, roles[at].acts)
   if said and said not in texts:
     raise ValueError(
       f'env.order must name what {of!r} may say, one of {texts}, got {line!r}'

@@ -397,6 +397,17 @@ def test_who_is_paid_for_favour_gets_it_whatever_is_true():
     (dict(pay=('planner gold',)), 'env.pay'),
     (dict(pay=('planner own*much',)), 'env.pay'),
     (dict(pay=('planner',)), 'env.pay'),
+    (dict(pay=('planner own own*0.5',)), 'env.pay'),
+    (dict(pay=('planner own', 'planner outcome')), 'env.pay'),
+    (dict(roles=('planner*3 search stop', 'generator verdict')), 'env.roles'),
+    (
+      dict(
+        roles=('planner*3 search stop', 'generator verdict'),
+        pay=('planner own', 'generator own gain*0.5'),
+      ),
+      'env.roles',
+    ),
+    (dict(opponent='random'), 'env.opponent'),
     (dict(untaught=('teacher',)), 'env.untaught'),
   ],
 )
@@ -404,6 +415,126 @@ def test_tables_that_are_none_are_refused_in_a_sentence(change, field):
   with pytest.raises(ValueError, match=f'^{field} must') as error:
     family.Workflow(**change)
   assert '\n' not in str(error.value)
+
+
+JUDGED = dict(
+  roles=('planner*2 search', 'generator*2 answer', 'judge answer'),
+)
+
+
+@pytest.mark.parametrize(
+  ('order', 'roles', 'wrong'),
+  [
+    # A line goes before, whose next role is new to every match.
+    (('planner generator', 'planner judge'), ('planner search',), 'judge'),
+    # The generator is asked after each of two messages and has two turns.
+    (
+      ('planner generator', 'generator planner', 'planner judge'),
+      (),
+      'judge',
+    ),
+    # It has one for the two: the second message goes on to the judge.
+    (
+      ('planner generator', 'generator planner', 'planner judge'),
+      ('generator answer',),
+      '',
+    ),
+    # It may be asked three times, of which it can answer two.
+    (
+      ('planner generator', 'generator generator', 'generator judge'),
+      (),
+      '',
+    ),
+    # The line that names a search stands behind one for any.
+    (
+      (
+        'planner generator',
+        'planner:a judge',
+        'generator:0 judge',
+        'generator planner',
+      ),
+      (),
+      'planner:a',
+    ),
+    # A search of b goes past the first line.
+    (('planner:a judge', 'planner generator'), (), ''),
+    (
+      ('planner:a judge', 'planner:b generator', 'planner generator'),
+      ('planner search',),
+      'planner generator',
+    ),
+    (
+      ('planner:a judge', 'planner:b generator', 'planner generator'),
+      ('planner search', 'generator answer', 'judge answer'),
+      'planner generator',
+    ),
+    (
+      ('planner judge', 'judge generator', 'judge generator'),
+      (),
+      'judge generator',
+    ),
+    # A line that never fits, for want of turns, does no harm.
+    (
+      ('planner generator', 'generator judge', 'judge planner'),
+      ('planner search',),
+      '',
+    ),
+  ],
+)
+def test_lines_that_can_never_be_followed_are_refused(order, roles, wrong):
+  changed = {x.split()[0].split('*')[0]: x for x in (*JUDGED['roles'], *roles)}
+  how = dict(roles=tuple(changed.values()), order=order)
+  if not wrong:
+    family.Workflow(**how)
+    return
+  with pytest.raises(ValueError, match=r'^env\.order must') as error:
+    family.Workflow(**how)
+  assert wrong in str(error.value)
+
+
+@pytest.mark.parametrize('seed', range(30))
+def test_what_is_refused_is_what_no_match_follows(seed):
+  """Tables by chance, against all of their matches in plain rules."""
+  draw = random.Random(seed)
+  names = ('planner', 'generator', 'judge')
+  roles = tuple(
+    f'{name}*{draw.randint(1, 3)} {act}'
+    for name, act in zip(names, ('search', 'answer', 'verdict'), strict=True)
+  )
+  said = {'planner': 'ab', 'generator': '01', 'judge': 'yn'}
+  lines = []
+  for of in names:
+    for _ in range(draw.randint(1, 3)):
+      word = draw.choice(['', '', *(f':{x}' for x in said[of])])
+      lines.append(f'{of}{word} {draw.choice(names)}')
+  flow = dict(roles=roles, order=tuple(lines))
+  fit, followed, seen = set(), set(), set()
+
+  def said_by(now, left):
+    """Follows every match from a message on, `left` turns of each role."""
+    if (now, *left.values()) in seen:
+      return
+    seen.add((now, *left.values()))
+    for word in {'planner': 'ab', 'generator': '012345', 'judge': 'yn'}[now]:
+      ready = []
+      for i, line in enumerate(lines):
+        of, to = line.split()
+        of, _, only = of.partition(':')
+        if of == now and only in ('', word) and left[to]:
+          ready.append((i, to))
+      fit.update(i for i, _ in ready)
+      for i, to in ready[:1]:
+        followed.add(i)
+        said_by(to, {**left, to: left[to] - 1})
+
+  turns = {x.split('*')[0]: int(x.split('*')[1][0]) for x in roles}
+  said_by('planner', {**turns, 'planner': turns['planner'] - 1})
+  reached = {'planner'} | {lines[i].split()[1] for i in followed}
+  if reached == {*names} and fit == followed:
+    family.Workflow(**flow)
+    return
+  with pytest.raises(ValueError, match=r'^env\.order must'):
+    family.Workflow(**flow)
 
 
 def test_held_out_lookups_have_facts_of_their_own():
