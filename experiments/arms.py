@@ -3,8 +3,8 @@
   python -m experiments.arms --design=compaction --jobs=2     # 20 runs, an hour
   python -m experiments.arms --design=training_free --seeds=2
 
-Trains what `agentrl/lab/papers/DESIGN/study.py` says: warm starts, then its
-arms from them. Prints claims and a table, and writes DESIGN.json into
+Trains what the study of that name below agentrl/lab/papers says: warm starts,
+then its arms from them. Prints claims and a table, and writes DESIGN.json into
 --workdir. Repeat the command to resume.
 """
 

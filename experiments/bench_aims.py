@@ -16,9 +16,8 @@ from absl import flags
 from agentrl import cli
 from agentrl.domain import Path, Real
 
-PARTS = ('step', 'decode', 'iteration', 'step_large', 'decode_7B')
 _SIZE = flags.DEFINE_enum('size', 'card', ('card', 'tiny'), 'Sizes.')
-_PART = flags.DEFINE_enum('part', '', ('', *PARTS), 'One of ours alone.')
+_PART = flags.DEFINE_string('part', '', 'One of ours alone.')
 _ROUNDS = flags.DEFINE_integer('rounds', 2, 'Turns of each.', lower_bound=1)
 _REPEATS = flags.DEFINE_integer('repeats', 3, 'Runs a turn.', lower_bound=1)
 _SECONDS = cli.flag('seconds', 600.0, Real(1), 'Limit of all parts')
@@ -36,7 +35,7 @@ def main() -> None:
   else:
     found = aims.measure(
       _SIZE.value,
-      PARTS,
+      aims.PARTS,
       _ROUNDS.value,
       _REPEATS.value,
       _SECONDS.value,

@@ -40,6 +40,7 @@ class Stream(enum.IntEnum):
   ERROR = 7  # planted in step rewards: by step, or the same for the run
   LEAGUE = 8  # which past self is the next rival
   PLAYER = 9  # the keys of policies beside the first, see learner/policies.py
+  LABELS = 10  # which labels a reward model is shown, and what it draws
 
 
 def stream_key(key: Array, stream: Stream) -> Array:

@@ -28,6 +28,7 @@ import jax.numpy as jnp
 from agentrl import registry, segment
 from agentrl.domain import Count, Count0, Named, NotNegative, OneOf
 from agentrl.loss import ppo
+from agentrl.rollout.keys import Stream, step_key
 from agentrl.signal import gradient_steps, reward_model
 from agentrl.signal.base import Context, Signal
 from agentrl.types import Array, Batch, Outputs
@@ -210,8 +211,8 @@ class _Model:
     if not self.steps:
       return self.remember(state, batch), {}
     whose, weight = self.labelled(batch)
-    key = jax.random.fold_in(state.key, state.step)
-    halves, noise = jax.random.split(jax.random.fold_in(key, 17))
+    key = step_key(state.key, Stream.LABELS, state.step)
+    halves, noise = jax.random.split(key)
     shown = weight * jax.random.bernoulli(halves, 0.5, weight.shape)
     eps = jax.random.normal(noise, (self.users, self.d))
     pairs = segment.pairs_of(batch)

@@ -83,7 +83,13 @@ AIMS = (
 
 
 def ours(part: str, sizes: AimSizes, repeats: int) -> dict[str, float]:
-  """Measures a part in this process: seconds and what they are held against."""
+  """Measures a part in this process: seconds and what they are held against.
+
+  Raises:
+    ValueError: the part is not one of PARTS.
+  """
+  if part not in PARTS:
+    raise ValueError(f'--part must be one of {PARTS}, got {part!r}')
   if part in ('step', 'step_large'):
     size = sizes.own if part == 'step' else sizes.large
     return _steps(size, repeats)

@@ -4,7 +4,6 @@ import subprocess
 
 import pytest
 
-from agentrl.experiments import bench_aims
 from agentrl.lab.bench import aims
 
 
@@ -17,7 +16,6 @@ def test_a_bound_itself_is_reached(least):
 
 
 def test_parts_and_figures_of_aims_are_known():
-  assert bench_aims.PARTS == aims.PARTS
   assert {x.part for x in aims.AIMS} | aims.PEERS.keys() <= {*aims.PARTS}
 
 
