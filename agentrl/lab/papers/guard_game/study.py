@@ -86,13 +86,12 @@ def live(
   Raises:
     ValueError: the file is of another life.
   """
-  head: dict[str, Any] = {'seed': seed, 'remember': [*remember]}
-  held = archive.loaded(path, head)
-  life = Life()
-  if held is not None:
-    opened, queries, entries = held
-    entries = tuple(Entry(*x) for x in entries)
-    life = Life(tuple(opened), tuple(queries), entries)
+  head: dict[str, Any] = {
+    'name': 'guard_game',
+    'seed': seed,
+    'remember': [*remember],
+  }
+  life = archive.loaded(path, head, _of_json) or Life()
   for i, guard in enumerate(game.draw(guards, seed)):
     if i < len(life.open):
       continue
@@ -109,6 +108,12 @@ def live(
     if path:
       archive.saved(path, head, life)
   return life
+
+
+def _of_json(held: list[Any]) -> Life:
+  opened, queries, entries = held
+  entries = tuple(Entry(*x) for x in entries)
+  return Life(tuple(opened), tuple(queries), entries)
 
 
 def run(arm: str, seed: int) -> dict[str, Any]:

@@ -76,9 +76,12 @@ def grow(
   Raises:
     ValueError: the file is of another library.
   """
-  head: dict[str, Any] = {'rules': list(rules), 'seed': seed}
-  held = archive.loaded(path, head)
-  state = State() if held is None else _of_json(held)
+  head: dict[str, Any] = {
+    'name': 'tool_creation',
+    'rules': list(rules),
+    'seed': seed,
+  }
+  state = archive.loaded(path, head, _of_json) or State()
   while len(state.done) < len(tasks):
     begin = len(state.done)
     batch = tasks[begin : begin + rules.batch]

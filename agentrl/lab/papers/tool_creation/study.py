@@ -232,11 +232,12 @@ def measure(
   found = []
   for seed in range(FIRST_SEED, FIRST_SEED + seeds):
     path = pathlib.Path(folder) / f'{seed}.json' if folder else None
-    held: Any = archive.loaded(path, {'seed': seed})
+    head = {'name': 'tool_creation, all arms', 'seed': seed}
+    held: Any = archive.loaded(path, head, dict)
     if held is None:
       held = run_all(seed, sandbox)
       if path:
-        archive.saved(path, {'seed': seed}, held)
+        archive.saved(path, head, held)
     found.append(held)
   cells = {
     arm: {x: [_rounded(y[arm][x]) for y in found] for x in found[0][arm]}
