@@ -11,6 +11,7 @@ A component is a function registered under (slot, name). It declares what it
   tokenizer       the run's, as words=    correction    for the age of tokens
   age_factor      a correction that multiplies the advantage by pi_old / mu
   older_tokens    batches whose tokens are of several policy versions
+  newest_branches branches by the policy of now, of attempts by an older one
   given_turns     attempts that go on from turns that were played before
   env:<ability>   fork, oracle, ...          memory:<name>  service:<name>
 

@@ -316,6 +316,7 @@ class Copies(struct.PyTreeNode):
   key: Array | None = None  # [B, 2] u32  that an attempt with turns goes on by
   state: Array | None = None  # [A, K] i32  of turns, as in Messages
   drawn: Array | None = None  # [B, K] i32  whose luck a turn has; None: origin
+  tokens: Array | None = None  # [B] i32  given of the next message, in jit
 
 
 class Prefix(struct.PyTreeNode):
@@ -444,10 +445,16 @@ class Module(NamedTuple):
   head: Callable[[PyTree], tuple[Array, Any]] | None = None
 
 
-# Signals: name -> array at a declared level ([N, T], [B, K] or [B]).
-Signals = dict[str, Array]
+Signals = dict[str, Array]  # by name, [N, T], [B, K] or [B] as declared
 # Metrics: name -> (sum, weight); devices and micro-batches only add.
 Metrics = dict[str, tuple[Array, Array]]
+
+
+class NewestPolicy(NamedTuple):
+  """The policy as it is now, where older ones sample a batch."""
+
+  sample: Callable[[Attempts, Array], Batch]  # as that of CollectInputs
+  read: Callable[[Rows], tuple[Array, Array]]  # log-probs, entropies [N, T]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -458,6 +465,7 @@ class CollectInputs:
   score: Callable[[Batch], Batch]  # fills turns.reward
   attempts: Attempts
   key: Array
+  newest: NewestPolicy | None = None  # for who gives 'newest_branches'
 
 
 class RewardInputs(struct.PyTreeNode, kw_only=True):

@@ -10,9 +10,10 @@ for all of them.
 import chex
 import jax.numpy as jnp
 
-from agentrl import ops, registry, segment
+from agentrl import mesh, ops, registry, segment
 from agentrl.advantage import chain, group_stats
 from agentrl.domain import Columns, NotNegative
+from agentrl.ops import counting
 from agentrl.types import Array, Batch, Linked, LinkInputs
 
 
@@ -88,6 +89,63 @@ def average(x: LinkInputs, *, by: Columns = ('node',)) -> Linked:
   top = m.slack / ops.rounding(jnp.ones_like(size))
   value, size = (jnp.where(mask, y, 0) for y in (m.mean, top))
   return x.credit.replace(turn=value, size=size), {}
+
+
+@registry.register(
+  'link',
+  needs=('column:branch_from', 'column:branch_turn', 'column:branch_token'),
+  takes='any',
+  leaves='token',
+)
+def shared_tokens(x: LinkInputs, *, own: NotNegative = 0.0) -> Linked:
+  """A_t ← A_t + mean of A_b over the branches b that share token t.
+
+  A_b is the mean over the tokens that branch b has alone. APPO (2606.12384):
+  a token before a parting learns from what else came of it. In its code
+  branches are not trained themselves.
+
+  Args:
+    own: times the weight of tokens that a branch has alone
+  """
+  batch, credit = x.batch, x.credit
+  index, rows = segment.index(batch), batch.rows
+  valid, origin = batch.turns.valid, batch.ids['branch_from']  # [B, K], [B]
+  turn, token = batch.ids['branch_turn'], batch.ids['branch_token']  # [B]
+  branch = (origin >= 0) & counting.trajectories(batch)
+  k = jnp.arange(valid.shape[1])[None]
+  place = segment.place_in_message(rows, index)  # [N, T]
+  parts = index.to_tokens(jnp.where(k == turn[:, None], token[:, None], 0))
+  after = index.to_tokens((k >= turn[:, None]) & (origin >= 0)[:, None])
+  alone = rows.sampled & after & (place >= parts)
+  n = index.to_trajectories(alone.astype(credit.token.dtype))
+  whole = chain.token_advantage(credit, rows)
+  total = index.to_trajectories(jnp.where(alone, whole, 0))
+  value = total / jnp.maximum(n, 1)
+  # The last token that a branch shares stands for all up to it.
+  at = jnp.where(token > 0, turn, turn - 1)  # [B]
+  length = index.to_turns(rows.sampled.astype(jnp.int32))
+  start, _ = index.bounds(rows.sampled)
+  spot = jnp.arange(rows.traj.size, dtype=jnp.int32).reshape(rows.traj.shape)
+  first = index.at_turns(spot, start)
+
+  def put(y, branch, origin, at, token, length, first):
+    o, j = jnp.maximum(origin, 0), jnp.maximum(at, 0)
+    last = jnp.where(token > 0, token, length[o, j]) - 1
+    end = spot.size
+    to = jnp.where(branch & (at >= 0), first[o, j] + last, end)
+    return jnp.zeros(end + 1, y.dtype).at[to].add(y)[:-1].reshape(spot.shape)
+
+  def over(y):  # [B] -> [N, T], summed over the branches that share a token
+    args = y, branch, origin, at, token, length, first
+    ends = mesh.auto(put, segment.ROW)(*args)
+    return segment.accumulate_tokens(ends, 1.0, rows.sampled, index, valid)
+
+  count = over(jnp.ones_like(value))
+  mean = over(value) / jnp.maximum(count, 1)
+  weight = credit.weight * jnp.where(alone, own, 1)
+  some = (count > 0) & (credit.weight > 0)
+  told = {'shared': (jnp.sum(some), jnp.sum(credit.weight > 0))}
+  return credit.replace(token=credit.token + mean, weight=weight), told
 
 
 @registry.register('link', needs=('column:node',), takes='any')

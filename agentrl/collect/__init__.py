@@ -3,6 +3,7 @@
 from agentrl.collect import (  # noqa: F401  register their pieces
   branch,
   branch_mixed,
+  branch_tokens,
   dynamic,
   greedy,
   once,

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from agentrl import mesh, ops, registry, segment
 from agentrl.domain import Discount, Number, Share, Width
 from agentrl.loss import ppo
-from agentrl.types import Array, Batch, Loss, LossInputs
+from agentrl.types import Array, Loss, LossInputs
 
 _NEEDS = ('output:logp', 'signal:old_logp')
 
@@ -30,20 +30,6 @@ def ppo_balanced(
   return jnp.where(high, scaled, value), metrics
 
 
-def future(log_rho, batch: Batch, *, gamma: float, clip: float) -> Array:
-  """ω_t = clip(Π_{j > t} ρ_j^(γ^(j−t)), 1 ± clip), not differentiated: [N, T].
-
-  j runs over the sampled tokens of the trajectory; 1 after the last.
-  """
-  index, sampled = segment.index(batch), batch.rows.sampled
-  to_go = segment.accumulate_tokens(
-    log_rho, gamma, sampled, index, batch.turns.valid
-  )
-  later = jnp.where(sampled, to_go - log_rho, 0)
-  omega = jnp.clip(jnp.exp(jnp.clip(later, -20, 20)), 1 - clip, 1 + clip)
-  return jax.lax.stop_gradient(omega)
-
-
 def zscore(x, weight) -> Array:
   """x z-scored over the tokens that weigh; 0 elsewhere and if all are equal."""
   used = weight > 0
@@ -63,7 +49,7 @@ def ppo_future(
   gamma: Discount = 0.9,
   future_clip: Width = 0.5,
 ) -> Loss:
-  """ppo with A_t (1 + coef · z(ω_t)), ω_t the `future` ratios (2606.12384).
+  """ppo with A_t (1 + coef · z(ω_t)), ω_t `segment.future_ratios` (2606.12384).
 
   A token whose continuation the update has made likelier weighs more. In the
   first sub-update every ratio is one and this is ppo.
@@ -74,7 +60,7 @@ def ppo_future(
     future_clip: how far ω may be from 1; inf: any
   """
   log_rho = ppo.log_ratio(x)
-  omega = future(log_rho, x.batch, gamma=gamma, clip=future_clip)
+  omega = segment.future_ratios(log_rho, x.batch, gamma=gamma, clip=future_clip)
   weight = ppo.weight_of(x)
   token = x.credit.token * (1 + coef * zscore(omega, weight))
   x = x.replace(credit=x.credit.replace(token=token))

@@ -43,6 +43,7 @@ class Prompt(NamedTuple):
   traj: Array  # [n] i32
   turn: Array  # [n] i32
   given: Array | None = None  # [n] bool  it repeats a prefix; None: nobody does
+  begun: Array | None = None  # [n] i32  its first tokens do so; None: 0
   move: Array | None = None  # [n] i32  action to be named; None: its own
   # [n] i32  tokens of the message at most; None: as many as it has room for
   most: Array | None = None
@@ -219,8 +220,9 @@ class ModelActor:
     if given is not None and use is not None:
       b, k, _ = given.tokens.shape
       at = jnp.minimum(prompt.traj, b - 1), jnp.minimum(prompt.turn, k - 1)
-      token = jnp.where(use, given.tokens[*at, t], token)
-      logp = jnp.where(use, given.logp[*at, t], logp)
+      here = use if prompt.begun is None else use | (t < prompt.begun)
+      token = jnp.where(here, given.tokens[*at, t], token)
+      logp = jnp.where(here, given.logp[*at, t], logp)
       last = use & (t + 1 >= given.length[at])
     if prompt.most is not None:
       last |= t + 1 >= prompt.most

@@ -38,7 +38,15 @@ from agentrl.rollout.jit_sizes import (
 from agentrl.rollout.record import Record
 from agentrl.task import base as task_base
 from agentrl.text import action_parsing
-from agentrl.types import Array, Attempts, Messages, Prefix, Span, Status
+from agentrl.types import (
+  Array,
+  Attempts,
+  Copies,
+  Messages,
+  Prefix,
+  Span,
+  Status,
+)
 
 
 def rollout(
@@ -202,6 +210,7 @@ def play_turn(world, plan, actor, attempts, keys, slots: Slots, cache):
     temperature=attempts.temperature[at],
     idle=slots.traj >= b,
     given=given,
+    begun=_begun(attempts, slots, at),
   )
   if world.mover is not None:
     move = jax.vmap(world.mover)(slots.state, message_keys)
@@ -348,6 +357,16 @@ def _given(attempts: Attempts, slots: Slots, at, states):
     then = p.messages.state[at, jnp.minimum(slots.turn, k - 1)]
     follows &= ~here | (then == states) | (then < 0)
   return here & follows, follows
+
+
+def _begun(attempts: Attempts, slots: Slots, at) -> Array | None:
+  """Counts the tokens that a slot's message begins with: [n] i32."""
+  p = attempts.prefix
+  if p is None or not isinstance(p.messages, Copies):
+    return None
+  if p.messages.tokens is None:
+    return None
+  return jnp.where(slots.turn == p.turns[at], p.messages.tokens[at], 0)
 
 
 def _status(world, plan, attempts, after: Slots, step: _Step, at):

@@ -60,6 +60,7 @@ class Keys:
   own: Array  # [B] typed keys
   origin: Array  # [B] or [B, K] typed keys  in the first `turns` turns
   turns: Array  # [B] i32
+  begun: Array | None = None  # [B] bool  begins as its origin; None: turns > 0
 
   def of(self, at, turn):
     """Derives keys of trajectories at turns: [n] each -> [n]."""
@@ -87,15 +88,20 @@ def keys(attempts: Attempts, key) -> Keys:
     begun = jax.random.wrap_key_data(of.key, impl=jax.random.key_impl(key))
     own = jnp.where(p.turns > 0, begun, fold(key, index))
     return Keys(own, own, jnp.zeros_like(p.turns))
-  own = fold(key, of.count + index)
+  own, begun = fold(key, of.count + index), None
+  if of.tokens is not None:
+    begun = (p.turns > 0) | (of.tokens > 0)
   if of.drawn is None:
-    return Keys(own, fold(key, of.origin), p.turns)
-  return Keys(own, jax.vmap(fold, (None, 0))(key, of.drawn), p.turns)
+    return Keys(own, fold(key, of.origin), p.turns, begun)
+  return Keys(own, jax.vmap(fold, (None, 0))(key, of.drawn), p.turns, begun)
 
 
 def start(keys: Keys, at):
   """Derives keys for the starts of trajectories [n]: [n]."""
   first = keys.of(at, jnp.zeros_like(at))
+  if keys.begun is not None:
+    origin = keys.origin if keys.origin.ndim == 1 else keys.origin[:, 0]
+    first = jnp.where(keys.begun[at], origin[at], keys.own[at])
   return jax.vmap(jax.random.fold_in, (0, None))(first, 0)
 
 

@@ -22,6 +22,7 @@ from agentrl.types import (
   Array,
   Attempts,
   Batch,
+  Copies,
   Messages,
   Prefix,
   Rows,
@@ -357,6 +358,12 @@ def sampled(r: Record, attempts: Attempts) -> dict[str, Array]:
   if p is not None and not p.forced:
     own &= jnp.arange(own.shape[1])[None] >= p.turns[:, None]
   tokens = jnp.sum(jnp.where(own, r.message_len, 0))
+  if p is not None and isinstance(p.messages, Copies):
+    begun = p.messages.tokens
+    if begun is not None:  # of the first message that is sampled
+      at = jnp.minimum(p.turns, own.shape[1] - 1)[:, None]
+      there = jnp.take_along_axis(own, at, axis=1)[:, 0]
+      tokens -= jnp.sum(jnp.where(there, begun, 0))
   counts = (jnp.sum(attempts.limit > 0), tokens, jnp.sum(r.valid))
   return {
     name: jnp.asarray(x, jnp.int32)

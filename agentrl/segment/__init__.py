@@ -25,6 +25,7 @@ from agentrl.segment.recursions import (
   accumulate,
   accumulate_tokens,
   accumulate_turns,
+  future_ratios,
   last_turn,
   next_token,
   next_turn,
@@ -49,6 +50,7 @@ from agentrl.segment.turn_index import (
   in_message,
   in_span,
   index,
+  place_in_message,
 )
 
 __all__ = [
@@ -62,6 +64,7 @@ __all__ = [
   'count_below',
   'cut',
   'from_halves',
+  'future_ratios',
   'group_reduce',
   'in_message',
   'in_span',
@@ -73,6 +76,7 @@ __all__ = [
   'next_token',
   'next_turn',
   'pairs_of',
+  'place_in_message',
   'prefix_sum',
   'previous_turn',
   'rank',

@@ -4,7 +4,8 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import mesh
-from agentrl.segment.turn_index import ROW, TurnIndex
+from agentrl.segment.turn_index import ROW, TurnIndex, index
+from agentrl.types import Array, Batch
 
 
 def accumulate(x, factor):
@@ -169,3 +170,26 @@ def prefix_sum(x, mask, index: TurnIndex, valid):
   whole = index.to_tokens(jnp.broadcast_to(whole, valid.shape))
   rest = accumulate_tokens(x, 1.0, mask, index, valid)
   return jnp.where(mask, whole - rest + x, 0)
+
+
+def future_ratios(
+  log_rho: Array, batch: Batch, *, gamma: float, clip: float
+) -> Array:
+  """Ω_t = clip(Π_{j > t} ρ_j^(γ^(j−t)), 1 ± clip), not differentiated: [N, T].
+
+  j runs over the sampled tokens of the trajectory; 1 after the last. How much
+  likelier what follows a token has become (APPO, 2606.12384; its code counts
+  the token itself, too).
+
+  Args:
+    log_rho: [N, T] nats
+    gamma: discount of later tokens, per token
+    clip: how far Ω may be from 1; inf: any
+  """
+  sampled = batch.rows.sampled
+  to_go = accumulate_tokens(
+    log_rho, gamma, sampled, index(batch), batch.turns.valid
+  )
+  later = jnp.where(sampled, to_go - log_rho, 0)
+  omega = jnp.clip(jnp.exp(jnp.clip(later, -20, 20)), 1 - clip, 1 + clip)
+  return jax.lax.stop_gradient(omega)

@@ -148,6 +148,19 @@ def index(batch: Batch) -> TurnIndex:
   return TurnIndex(batch.rows.traj, batch.rows.turn, b, k)
 
 
+def place_in_message(rows, index: TurnIndex):
+  """Counts the tokens of its message before each sampled one: [N, T] i32.
+
+  Args:
+    rows: types.Rows
+  """
+  start, _ = index.bounds(rows.sampled)
+  column = jnp.arange(rows.tokens.shape[1], dtype=jnp.int32)
+  column = jnp.broadcast_to(column, rows.tokens.shape)
+  first = index.to_tokens(index.at_turns(column, start))
+  return jnp.where(rows.sampled, column - first, 0)
+
+
 def in_message(rows):
   """Tokens of messages, sampled or given by a prefix: [N, T] bool.
 

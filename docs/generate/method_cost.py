@@ -18,7 +18,7 @@ from agentrl.learner import teacher, update
 from agentrl.rollout import record
 from agentrl.run import algorithm, pretrained
 from agentrl.run.play import collect
-from agentrl.types import CollectInputs
+from agentrl.types import CollectInputs, NewestPolicy
 
 
 class Cost(NamedTuple):
@@ -87,7 +87,11 @@ def _attempts(c: Config, w: registry.MethodSpec) -> tuple[float, float]:
     attempts = collect.attempts_at(np.zeros(n, np.int32), 1)
     attempts = jax.tree.map(jnp.asarray, attempts)
     x = CollectInputs(
-      sample=sample, score=lambda batch: batch, attempts=attempts, key=key
+      sample=sample,
+      score=lambda batch: batch,
+      attempts=attempts,
+      key=key,
+      newest=NewestPolicy(sample, lambda rows: (rows.logp, rows.logp)),
     )
     return collect.collector(w)(x).outcome
 

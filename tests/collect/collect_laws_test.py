@@ -13,7 +13,7 @@ from agentrl import registry
 from agentrl.curate import select
 from agentrl.rollout import record as record_lib
 from agentrl.task.base import make_attempts
-from agentrl.types import SAMPLED, CollectInputs, Status
+from agentrl.types import SAMPLED, CollectInputs, NewestPolicy, Status
 
 B, G, K, C, M = 16, 4, 3, 2, 2
 BROKEN = (2, 5, 8, 15)  # one of each group
@@ -71,19 +71,31 @@ def collect(name, records):
     made = made.replace(valid=made.valid & live[:, None])
     own = made.valid
     if attempts.prefix is not None:
-      own &= jnp.arange(K)[None] >= attempts.prefix.turns[:, None]
+      turns, begun = attempts.prefix.turns, attempts.prefix.messages.tokens
+      own &= jnp.arange(K)[None] >= turns[:, None]
+      if begun is not None:
+        first = jnp.arange(K)[None] == turns[:, None]
+        took['tokens'] -= jnp.sum(jnp.where(own & first, begun[:, None], 0))
     took['attempts'] += jnp.sum(live)
     took['env_steps'] += jnp.sum(made.valid)
     took['tokens'] += jnp.sum(made.message_len * own)
     batch = record_lib.batch(made, record_lib.per_turn(made), attempts, 0)
     return select.keep(batch, batch.status != Status.ENV_ERROR)
 
+  def read(rows):
+    noise = jax.random.normal(jax.random.key(6), rows.logp.shape)
+    return rows.logp + 0.1 * noise, jnp.abs(noise)
+
   attempts = make_attempts(np.arange(B), G, K, 1.0)
   attempts = jax.tree.map(jnp.asarray, attempts)
   f = registry.bind('collect', name, HP.get(name, {}))
   batch = f(
     CollectInputs(
-      sample=sample, score=score, attempts=attempts, key=jax.random.key(4)
+      sample=sample,
+      score=score,
+      attempts=attempts,
+      key=jax.random.key(4),
+      newest=NewestPolicy(sample, read),
     )
   )
   return batch, took

@@ -29,9 +29,9 @@ def test_configs_that_run_as_another_are_half_done():
   """They are told apart on the page of all methods, with what they lack."""
   docs = rows.docstrings()
   table = [
-    row('x', 'APPO', 'appo'),
+    row('x', 'HERON', 'heron'),
     row('y', 'Memory as Action: Autonomous Context'),
   ]
   found = rows.judge(table, docs)
-  assert found['half done'] == {'x': 'appo'}
+  assert found['half done'] == {'x': 'heron'}
   assert found['stand'] == {'y': 'memact_dcpo'}

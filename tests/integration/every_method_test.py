@@ -94,7 +94,7 @@ def config(method: str, folder: str, sizes=(1, 1)):
   c.sft.batch, c.micro_batch = 8, 24
   if method == 'cm2':  # more than half of a group
     c.hp.turn.require_members.least = 3
-  if method == 'lumina':  # rows as those of the batch
+  if method in ('appo', 'lumina'):  # rows as those of the batch
     c.rollout.history = 'turn'
   if method == 'tt_opd':  # so that its teacher moves
     c.hp.signal.moving_average.every = 1
@@ -164,6 +164,8 @@ def batch(folder):
   # As collect 'branch' and prefixes give.
   ids = made.ids | {'branch': jnp.arange(8) % 2, 'prefix': jnp.arange(8) % 3}
   ids |= {'prefix_cut': jnp.zeros(8, jnp.int32)}
+  ids |= {'branch_from': jnp.arange(8) // 4 * 4 * (jnp.arange(8) % 4 > 1)}
+  ids |= {'branch_turn': jnp.ones(8, jnp.int32), 'branch_token': ids['branch']}
   span = jnp.arange(made.rows.span.size).reshape(made.rows.span.shape) % 3
   rows = made.rows.replace(span=(Span.CALL + span).astype(jnp.int8))
   made = made.replace(rows=rows, turns=turns, outcome=outcome, ids=ids)

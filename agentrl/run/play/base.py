@@ -14,8 +14,8 @@ from agentrl.types import Attempts, Batch, Metrics, PyTree
 # Messages of a trajectory, each its tokens.
 Script = list[list[int]]
 
-# () -> the newest policy that there is, and its version
-Newest = Callable[[], tuple[PyTree, int]]
+# () -> the newest policy that there is, and its version, which may be traced
+Newest = Callable[[], tuple[PyTree, Any]]
 
 
 class EnvSampler(Protocol):
@@ -37,7 +37,8 @@ class EnvSampler(Protocol):
 
     Args:
       newest: policies that what is being played goes on with, as
-        `staleness.swap` says; None: one policy samples the batch
+        `staleness.swap` or a collector that gives 'newest_branches' says; None:
+        one policy samples the batch
     """
 
   def demos(

@@ -1,6 +1,7 @@
 """Collects batches: rollouts, layout in rows, rewards, demonstrations."""
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -10,6 +11,7 @@ import numpy as np
 from agentrl import registry
 from agentrl.env.jit import base as env_base
 from agentrl.learner import algorithm, policies, update
+from agentrl.model import microbatch
 from agentrl.prefix import lengths
 from agentrl.recall import base as recall_base
 from agentrl.reward import trajectory
@@ -28,11 +30,13 @@ from agentrl.run.play import jit_compacted, seating
 from agentrl.run.play import readings as readings_lib
 from agentrl.task.base import make_attempts
 from agentrl.types import (
+  Array,
   AttemptPlan,
   Attempts,
   Batch,
   CollectInputs,
   Messages,
+  NewestPolicy,
   Prefix,
   RewardInputs,
   Rows,
@@ -152,21 +156,44 @@ def unjudged(s: Experiment, record: record_lib.Record) -> record_lib.Record:
 
 
 def rollout_and_score(
-  s: Experiment, params, attempts: Attempts, key, version
+  s: Experiment, params, attempts: Attempts, key, version, newest=None
 ) -> Batch:
-  """Plays the attempts and computes their rewards: one jitted program."""
+  """Plays the attempts and computes their rewards: one jitted program.
 
-  def sample(attempts, key):
-    record = play(s, params, attempts, key, s.config.rollout.group_size)
-    return arrays(s, mark_spans(s, record), attempts, version)
+  Args:
+    newest: policy and version of now, for collectors that take both; None:
+      those that play
+  """
+  group, now = s.config.rollout.group_size, newest or (params, version)
+
+  def sampler(params, version):
+    def sample(attempts, key):
+      record = play(s, params, attempts, key, group)
+      return arrays(s, mark_spans(s, record), attempts, version)
+
+    return sample
 
   x = CollectInputs(
-    sample=sample,
+    sample=sampler(params, version),
+    newest=NewestPolicy(sampler(*now), reader(s, now[0])),
     score=functools.partial(score, s.algorithm.spec),
     attempts=attempts,
     key=key,
   )
   return collector(s.algorithm.spec)(x)
+
+
+def reader(s: Experiment, params) -> Callable[[Rows], tuple[Array, Array]]:
+  """Returns what reads rows with the policy: log-probs and entropies."""
+  context = s.algorithm.context
+  apply = context.modules[algorithm.POLICY].apply
+
+  def read(rows: Rows) -> tuple[Array, Array]:
+    needs = 'logp', 'entropy'
+    out = microbatch.forward(apply, params, rows, needs, context.micro)
+    return out.logp, out.entropy
+
+  return read
 
 
 def plan(s: Experiment) -> AttemptPlan:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
-from agentrl import loop
+from agentrl import loop, registry
 from agentrl.env.jit import base as env_base
 from agentrl.judge.panel import Judgement
 from agentrl.rollout.jit_sizes import TokenizedEnv
@@ -45,8 +45,11 @@ class JitSampler:
     *,
     newest: Newest | None = None,
   ) -> tuple[Batch, Metrics]:
-    del newest  # a batch is one program
-    batch = self._collect(policy, placement.replicated(attempts), key, step)
+    attempts = placement.replicated(attempts)
+    # A batch is one program: others are for who branches by two policies.
+    two = 'newest_branches' in registry.provided(self._s.algorithm.spec)
+    now = newest() if newest and two else None
+    batch = self._collect(policy, attempts, key, step, now)
     return batch, loop.observe(batch)
 
   def demos(

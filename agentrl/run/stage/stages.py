@@ -107,6 +107,7 @@ def collector(
   bound, measures = s.config.staleness.bound, registry.metrics(alg.spec)
   if len(alg.players) > 1:
     measures = (*measures, policies.ByRole(alg.players))
+  branches = 'newest_branches' in registry.provided(alg.spec)
 
   def collect(state: TrainState, attempts: Attempts, step: int, newest=None):
     old = stale.oldest(state)
@@ -118,6 +119,10 @@ def collector(
     if newest is not None:
       given = follow(alg, newest, state, (policy, int(version)))
       play = functools.partial(play, newest=given)
+    if branches:
+      now = algorithm_lib.played_params(alg, state.params)
+      both = now, policies.played_versions(alg, step)
+      play = functools.partial(play, newest=lambda: both)
     batch, seen = play(policy, attempts, key, version)
     if stale.has_ages(alg.spec, bound):
       now = policies.played_versions(alg, step)
