@@ -7,11 +7,7 @@ Prints claims and tables and writes adas.json into --out. Policy and
 services are scripted.
 """
 
-import json
-import os
-
 from agentrl import cli, domain
-from agentrl.runtime import storage
 
 _SEEDS = cli.flag('seeds', 16, domain.Whole(2), 'Searches of each arm')
 _OUT = cli.flag(
@@ -21,13 +17,10 @@ _OUT = cli.flag(
 
 def main() -> None:
   from agentrl.lab.papers.adas import study  # imports scipy
+  from agentrl.lab.study import bounds
 
   report = study.measure(_SEEDS.value)
-  print(study.table(report))
-  os.makedirs(_OUT.value, exist_ok=True)
-  path = os.path.join(_OUT.value, 'adas.json')
-  storage.write(path, json.dumps(report) + '\n')
-  print(f'written to {_OUT.value}')
+  bounds.keep(report, study.table(report), _OUT.value, 'adas')
 
 
 if __name__ == '__main__':

@@ -7,11 +7,7 @@ Trains small policies, prints claims and tables and writes attribution.json into
 --out. Causes are planted; no language model takes part.
 """
 
-import json
-import os
-
 from agentrl import cli, domain
-from agentrl.runtime import storage
 
 _POLICIES = cli.flag('policies', 5, domain.Whole(2), 'Policies to train')
 _CONVERSATIONS = cli.flag(
@@ -24,13 +20,10 @@ _OUT = cli.flag(
 
 def main() -> None:
   from agentrl.lab.papers.attribution import study  # imports jax
+  from agentrl.lab.study import bounds
 
   report = study.measure(_POLICIES.value, _CONVERSATIONS.value)
-  print(study.table(report))
-  os.makedirs(_OUT.value, exist_ok=True)
-  path = os.path.join(_OUT.value, 'attribution.json')
-  storage.write(path, json.dumps(report) + '\n')
-  print(f'written to {_OUT.value}')
+  bounds.keep(report, study.table(report), _OUT.value, 'attribution')
 
 
 if __name__ == '__main__':

@@ -7,11 +7,7 @@ Prints claims and tables and writes guard_game.json into --out. Guards and
 visitors are scripted and say nothing but small talk.
 """
 
-import json
-import os
-
 from agentrl import cli, domain
-from agentrl.runtime import storage
 
 _SEEDS = cli.flag('seeds', 16, domain.Whole(2), 'Worlds of each arm')
 _OUT = cli.flag(
@@ -21,13 +17,10 @@ _OUT = cli.flag(
 
 def main() -> None:
   from agentrl.lab.papers.guard_game import study  # imports scipy
+  from agentrl.lab.study import bounds
 
   report = study.measure(_SEEDS.value)
-  print(study.table(report))
-  os.makedirs(_OUT.value, exist_ok=True)
-  path = os.path.join(_OUT.value, 'guard_game.json')
-  storage.write(path, json.dumps(report) + '\n')
-  print(f'written to {_OUT.value}')
+  bounds.keep(report, study.table(report), _OUT.value, 'guard_game')
 
 
 if __name__ == '__main__':

@@ -7,11 +7,7 @@ Prints claims and tables and writes instructions.json into --out. The policy and
 the service that proposes are scripted.
 """
 
-import json
-import os
-
 from agentrl import cli, domain
-from agentrl.runtime import storage
 
 _SEEDS = cli.flag('seeds', 64, domain.Whole(2), 'Searches of each arm')
 _BUDGET = cli.flag('budget', 2000, domain.Whole(100), 'Attempts of a search')
@@ -22,13 +18,10 @@ _OUT = cli.flag(
 
 def main() -> None:
   from agentrl.lab.papers.instructions import study  # imports scipy
+  from agentrl.lab.study import bounds
 
   report = study.measure(_SEEDS.value, _BUDGET.value)
-  print(study.table(report))
-  os.makedirs(_OUT.value, exist_ok=True)
-  path = os.path.join(_OUT.value, 'instructions.json')
-  storage.write(path, json.dumps(report) + '\n')
-  print(f'written to {_OUT.value}')
+  bounds.keep(report, study.table(report), _OUT.value, 'instructions')
 
 
 if __name__ == '__main__':

@@ -7,11 +7,7 @@ Prints claims and tables and writes knapsack.json into --out. Inventories are
 drawn; probes of components are simulated.
 """
 
-import json
-import os
-
 from agentrl import cli, domain
-from agentrl.runtime import storage
 
 _INVENTORIES = cli.flag(
   'inventories', 200, domain.Whole(2), 'Inventories to draw'
@@ -23,13 +19,10 @@ _OUT = cli.flag(
 
 def main() -> None:
   from agentrl.lab.papers.knapsack import study  # imports scipy
+  from agentrl.lab.study import bounds
 
   report = study.measure(_INVENTORIES.value)
-  print(study.table(report))
-  os.makedirs(_OUT.value, exist_ok=True)
-  path = os.path.join(_OUT.value, 'knapsack.json')
-  storage.write(path, json.dumps(report) + '\n')
-  print(f'written to {_OUT.value}')
+  bounds.keep(report, study.table(report), _OUT.value, 'knapsack')
 
 
 if __name__ == '__main__':

@@ -8,11 +8,9 @@ of every world, from which a command that was cut off goes on. Tools run in the
 sandbox; who writes them is scripted.
 """
 
-import json
 import os
 
 from agentrl import cli, domain
-from agentrl.runtime import storage
 
 _SEEDS = cli.flag('seeds', 16, domain.Whole(2), 'Worlds of each arm')
 _OUT = cli.flag(
@@ -22,13 +20,11 @@ _OUT = cli.flag(
 
 def main() -> None:
   from agentrl.lab.papers.tool_creation import study  # imports scipy
+  from agentrl.lab.study import bounds
 
   os.makedirs(_OUT.value, exist_ok=True)
   report = study.measure(_SEEDS.value, _OUT.value)
-  print(study.table(report))
-  path = os.path.join(_OUT.value, 'tool_creation.json')
-  storage.write(path, json.dumps(report) + '\n')
-  print(f'written to {_OUT.value}')
+  bounds.keep(report, study.table(report), _OUT.value, 'tool_creation')
 
 
 if __name__ == '__main__':

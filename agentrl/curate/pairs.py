@@ -100,9 +100,14 @@ def every_pair(
   mates = _mates(peers, live)
   clear = _clear(value[:, None], size[:, None], value[None], size[None], margin)
   gap = jnp.where(mates & clear, value[:, None] - value[None], -jnp.inf)
-  most = min(most, len(value))
+  return _largest(batch, gap, most)
+
+
+def _largest(batch: Batch, gap: Array, most: int) -> Batch:
+  """Pairs each trajectory with those of its largest gaps [B, B], −inf: none."""
+  most = min(most, len(gap))
   gap, lose = jax.lax.top_k(gap, most)  # [B, most]
-  win = jnp.repeat(jnp.arange(len(value)), most)
+  win = jnp.repeat(jnp.arange(len(gap)), most)
   return _with(batch, win, lose.reshape(-1), jnp.isfinite(gap.reshape(-1)))
 
 
@@ -170,11 +175,8 @@ def ranked_factors(
     here = (level == len(factors)) & (jnp.abs(gap) > jnp.maximum(delta, slack))
     level = jnp.where(here, m, level)
     wins |= here & (gap > 0)
-  score = jnp.where(mates & wins, len(factors) - level, 0)
-  most = min(most, b)
-  score, lose = jax.lax.top_k(score, most)  # [B, most]
-  win = jnp.repeat(jnp.arange(b), most)
-  return _with(batch, win, lose.reshape(-1), score.reshape(-1) > 0)
+  rank = (len(factors) - level).astype(jnp.float32)  # of the factor
+  return _largest(batch, jnp.where(mates & wins, rank, -jnp.inf), most)
 
 
 @registry.register(

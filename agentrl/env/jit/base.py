@@ -147,6 +147,12 @@ class SolvedTask:
   key: str  # content id: equal for what the family counts as the same task
 
 
+def solved_task(key: str, draft: tuple[dict, list[int]]) -> SolvedTask:
+  """Makes a task of its key and its (task, actions), as it was drawn."""
+  task, actions = draft
+  return SolvedTask(task, actions, key)
+
+
 class TaskSource(Protocol):
   """A family of tasks with disjoint splits."""
 

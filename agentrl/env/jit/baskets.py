@@ -102,12 +102,7 @@ class Baskets:
       best = np.take_along_axis(_named(goods), liked.argmax(1)[:, None], 1)
       return key, (task, best[:, 0].tolist())
 
-    return splits.distinct_tasks(
-      draw,
-      lambda key, draft: base.SolvedTask(draft[0], draft[1], key),
-      split,
-      count,
-    )
+    return splits.distinct_tasks(draw, base.solved_task, split, count)
 
   def reset(
     self, key: jax.Array, task: dict[str, chex.Array]

@@ -211,12 +211,7 @@ class Bifurcations:
       content = b''.join(x.tobytes() for x in task.values())
       return splits.content_key(content), (task, way)
 
-    return splits.distinct_tasks(
-      draw,
-      lambda key, draft: base.SolvedTask(draft[0], draft[1], key),
-      split,
-      count,
-    )
+    return splits.distinct_tasks(draw, base.solved_task, split, count)
 
 
 def env_for(source: Bifurcations, **fields: Any) -> Bifurcation:

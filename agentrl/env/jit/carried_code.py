@@ -133,12 +133,7 @@ class CarriedCode:
       way = [0] * (self.turns - 1) + [1 + which]
       return splits.content_key(content), (task, way)
 
-    return splits.distinct_tasks(
-      draw,
-      lambda key, draft: base.SolvedTask(draft[0], draft[1], key),
-      split,
-      count,
-    )
+    return splits.distinct_tasks(draw, base.solved_task, split, count)
 
   def reset(
     self, key: jax.Array, task: dict[str, chex.Array]

@@ -114,10 +114,8 @@ def default_of(c: Any, path: str) -> Any:
   """
   if not path.startswith('hp.'):
     return declared(c)[path].default
-  _, scope, name, field = path.split('.')
-  for at, slot, component in registry.parts(base.wiring(c)):
-    if (at, component) == (scope, name):
-      return registry.get(slot, component).defaults[field]
+  if field := _hyper_parameter(c, path):
+    return field.default
   raise KeyError(path)
 
 
@@ -154,17 +152,21 @@ def domain_of(c: Any, path: str) -> Domain | None:
   """Returns the domain of a field; None if no component has the field."""
   if not path.startswith('hp.'):
     return declared(c)[path].domain
-  return _hyper_parameter(c, path)[0]
+  field = _hyper_parameter(c, path)
+  return field and field.domain
 
 
-def _hyper_parameter(c: Any, path: str) -> tuple[Domain | None, str]:
-  """Returns domain and meaning of a field of c.hp; (None, '') for no field."""
+def _hyper_parameter(c: Any, path: str) -> Field | None:
+  """Returns the declaration of a field of c.hp; None if no component has it."""
   _, scope, name, field = path.split('.')
   for at, slot, component in registry.parts(base.wiring(c)):
     if (at, component) == (scope, name):
       piece = registry.get(slot, component)
-      return piece.domains.get(field), piece.meanings.get(field, '')
-  return None, ''
+      if field not in piece.defaults:
+        return None
+      of: Any = piece.domains.get(field)  # None: any value
+      return Field(piece.defaults[field], of, piece.meanings[field])
+  return None
 
 
 def listed(c: Any) -> str:
@@ -173,7 +175,7 @@ def listed(c: Any) -> str:
   lines = ['; its fields are flags too:']
   for path, value in sorted(values.items()):
     if path.startswith('hp.'):
-      of, meaning = _hyper_parameter(c, path)
+      _, of, meaning = _hyper_parameter(c, path) or (None, None, '')
     elif path in specs:
       _, of, meaning = specs[path]
     elif path.startswith('stage.'):  # a field of c that differs there

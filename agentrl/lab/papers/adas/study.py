@@ -11,7 +11,7 @@ over seeds lies above 0.
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,8 +19,9 @@ from agentrl.lab import archive
 from agentrl.lab.archive import Archive, Verdict
 from agentrl.lab.papers.adas import scripted
 from agentrl.lab.papers.adas import workflow as lib
+from agentrl.lab.study import bounds
+from agentrl.lab.study.bounds import Bound
 from agentrl.service.base import Service
-from agentrl.stats import intervals, paired
 
 FIRST_SEED, SEEDS = 1000, 16
 NUMBERS, TRIED, TESTED = 5, 100, 400
@@ -61,14 +62,6 @@ PROPOSERS: Mapping[str, Service] = {
   DRAWN: scripted.draw,
 }
 NAMES = (*PROPOSERS, *HAND)
-
-
-class Bound(NamedTuple):
-  """Arm `a` is above `b` in a measure."""
-
-  measure: str
-  a: str
-  b: str
 
 
 CLAIMS: Mapping[str, Bound] = {
@@ -163,7 +156,7 @@ def measure(seeds: int = SEEDS, budget: int = BUDGET) -> dict[str, Any]:
     ]
   for arm in NAMES:
     each = [tested(t, s) for t, s in zip(texts[arm], every, strict=True)]
-    cells[arm] = {name: [round(x[name], 4) for x in each] for name in MEASURES}
+    cells[arm] = bounds.rounded(each)
   return {
     'seeds': seeds,
     'cells': cells,
@@ -172,28 +165,9 @@ def measure(seeds: int = SEEDS, budget: int = BUDGET) -> dict[str, Any]:
   }
 
 
-def gap(report: Mapping[str, Any], bound: Bound) -> paired.Paired:
-  """Compares two arms over seeds."""
-  a, b = (report['cells'][x][bound.measure] for x in (bound.a, bound.b))
-  return paired.compare(a, b)
-
-
 def table(report: Mapping[str, Any]) -> str:
   """Markdown: claims, and success at each kind of task."""
-  lines = ['| claim | found | difference |', '|---|---|---|']
-  for claim, bound in CLAIMS.items():
-    x = gap(report, bound)
-    lines.append(
-      f'| {claim} | {"yes" if x.low > 0 else "no"} | {x.mean:+.3f}'
-      f' [{x.low:+.3f}, {x.high:+.3f}] |'
-    )
-  lines += ['', f'| success | {" | ".join(MEASURES)} |']
-  lines += ['|---' * (len(MEASURES) + 1) + '|']
-  for arm in NAMES:
-    cells = []
-    for name in MEASURES:
-      x = report['cells'][arm][name]
-      low, high = intervals.mean_interval(x)
-      cells.append(f'{np.mean(x):.3f} [{low:.3f}, {high:.3f}]')
-    lines.append(f'| {arm} | {" | ".join(cells)} |')
-  return '\n'.join(lines)
+  cells = report['cells']
+  rows = {arm: [bounds.mean(cells[arm][x]) for x in MEASURES] for arm in NAMES}
+  lines = bounds.claims(report, CLAIMS)
+  return '\n'.join(lines + bounds.table(('success', *MEASURES), rows))

@@ -12,7 +12,7 @@ holds if the 95% Student interval of the paired difference over seeds lies above
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,8 +21,9 @@ from agentrl.lab.archive import Archive, Verdict
 from agentrl.lab.papers.auto_mc_reward import programs
 from agentrl.lab.papers.auto_mc_reward import world as grid
 from agentrl.lab.papers.auto_mc_reward.world import World
+from agentrl.lab.study import bounds
+from agentrl.lab.study.bounds import Bound
 from agentrl.service.base import Service
-from agentrl.stats import intervals, paired
 from agentrl.tool.sandbox.sandbox import Sandbox
 
 FIRST_SEED, SEEDS, ROUNDS, EPISODES = 1000, 16, 8, 60
@@ -39,14 +40,6 @@ PROGRAMS: Mapping[str, str] = {  # of arms without a designer
   HAND: programs.write({'key nearer': 0.1, 'door nearer': 0.1}),
 }
 NAMES = (*DESIGNERS, *PROGRAMS)
-
-
-class Bound(NamedTuple):
-  """Arm `a` is above `b` in a measure."""
-
-  measure: str
-  a: str
-  b: str
 
 
 CLAIMS: Mapping[str, Bound] = {
@@ -138,41 +131,22 @@ def measure(seeds: int = SEEDS) -> dict[str, Any]:
   cells: dict[str, Any] = {}
   for arm in NAMES:
     each = [run(arm, sandbox, FIRST_SEED + i) for i in range(seeds)]
-    cells[arm] = {name: [_rounded(x[name]) for x in each] for name in each[0]}
+    cells[arm] = bounds.rounded(each)
   return {'seeds': seeds, 'cells': cells}
-
-
-def _rounded(x: Any) -> Any:
-  return np.round(x, 4).tolist()
-
-
-def gap(report: Mapping[str, Any], bound: Bound) -> paired.Paired:
-  """Compares two arms over worlds."""
-  a, b = (report['cells'][x][bound.measure] for x in (bound.a, bound.b))
-  return paired.compare(a, b)
 
 
 def table(report: Mapping[str, Any]) -> str:
   """Markdown: claims, measures and success by round."""
-  lines = ['| claim | found | difference |', '|---|---|---|']
-  for claim, bound in CLAIMS.items():
-    x = gap(report, bound)
-    lines.append(
-      f'| {claim} | {"yes" if x.low > 0 else "no"} | {x.mean:+.3f}'
-      f' [{x.low:+.3f}, {x.high:+.3f}] |'
-    )
-  lines += ['', '| success | final | refused |', '|---|---|---|']
-  for arm in NAMES:
-    cell = report['cells'][arm]
-    low, high = intervals.mean_interval(cell['final'])
-    lines.append(
-      f'| {arm} | {np.mean(cell["final"]):.3f} [{low:.3f}, {high:.3f}] |'
-      f' {np.mean(cell["refused"]):.1f} |'
-    )
+  cells = report['cells']
+  rows = {
+    arm: [
+      bounds.mean(cells[arm]['final']),
+      f'{np.mean(cells[arm]["refused"]):.1f}',
+    ]
+    for arm in NAMES
+  }
   rounds = [str(r + 1) for r in range(ROUNDS)]
-  lines += ['', f'| best by round | {" | ".join(rounds)} |']
-  lines += ['|---' * (ROUNDS + 1) + '|']
-  for arm in DESIGNERS:
-    each = np.mean(report['cells'][arm]['each'], axis=0)
-    lines.append(f'| {arm} | {" | ".join(f"{x:.2f}" for x in each)} |')
+  lines = bounds.claims(report, CLAIMS)
+  lines += bounds.table(('success', 'final', 'refused'), rows)
+  lines += bounds.by_index(report, [*DESIGNERS], ('best by round', *rounds))
   return '\n'.join(lines)

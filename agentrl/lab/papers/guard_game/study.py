@@ -16,7 +16,8 @@ from agentrl.lab import archive
 from agentrl.lab.archive import Archive, Entry
 from agentrl.lab.papers.guard_game import game, visitor
 from agentrl.lab.papers.guard_game.visitor import ROLES, Team
-from agentrl.stats import intervals, paired
+from agentrl.lab.study import bounds
+from agentrl.lab.study.bounds import Bound
 
 FIRST_SEED, SEEDS, GUARDS, QUERIES, BLOCK = 1000, 16, 80, 20, 10
 MEMORY, NONE, OTHER = 'memory', 'no memory', "another world's memory"
@@ -30,14 +31,6 @@ ARMS: Mapping[str, tuple[str, ...]] = {
 }
 NAMES = (*ARMS, SINGLE)
 MEASURES = ('success', 'rise', 'saved')
-
-
-class Bound(NamedTuple):
-  """Arm `a` is above `b` in a measure."""
-
-  measure: str
-  a: str
-  b: str
 
 
 CLAIMS: Mapping[str, Bound] = {
@@ -147,42 +140,16 @@ def measure(seeds: int = SEEDS) -> dict[str, Any]:
   cells: dict[str, Any] = {}
   for arm in NAMES:
     each = [run(arm, FIRST_SEED + i) for i in range(seeds)]
-    cells[arm] = {x: [_rounded(y[x]) for y in each] for x in each[0]}
+    cells[arm] = bounds.rounded(each)
   return {'seeds': seeds, 'cells': cells}
-
-
-def _rounded(x: Any) -> Any:
-  return np.round(x, 4).tolist()
-
-
-def gap(report: Mapping[str, Any], bound: Bound) -> paired.Paired:
-  """Compares two arms over worlds."""
-  a, b = (report['cells'][x][bound.measure] for x in (bound.a, bound.b))
-  return paired.compare(a, b)
 
 
 def table(report: Mapping[str, Any]) -> str:
   """Markdown: claims, measures, and success by index of the guard."""
-  lines = ['| claim | found | difference |', '|---|---|---|']
-  for claim, bound in CLAIMS.items():
-    x = gap(report, bound)
-    lines.append(
-      f'| {claim} | {"yes" if x.low > 0 else "no"} | {x.mean:+.3f}'
-      f' [{x.low:+.3f}, {x.high:+.3f}] |'
-    )
-  lines += ['', f'| | {" | ".join(MEASURES)} |']
-  lines += ['|---' * (len(MEASURES) + 1) + '|']
-  for arm in NAMES:
-    cells = []
-    for name in MEASURES:
-      x = report['cells'][arm][name]
-      low, high = intervals.mean_interval(x)
-      cells.append(f'{np.mean(x):.3f} [{low:.3f}, {high:.3f}]')
-    lines.append(f'| {arm} | {" | ".join(cells)} |')
+  cells = report['cells']
+  rows = {arm: [bounds.mean(cells[arm][x]) for x in MEASURES] for arm in NAMES}
   ends = [f'to {i + BLOCK}' for i in range(0, GUARDS, BLOCK)]
-  lines += ['', f'| success by guard | {" | ".join(ends)} |']
-  lines += ['|---' * (len(ends) + 1) + '|']
-  for arm in NAMES:
-    each = np.mean(report['cells'][arm]['each'], axis=0)
-    lines.append(f'| {arm} | {" | ".join(f"{x:.2f}" for x in each)} |')
+  lines = bounds.claims(report, CLAIMS)
+  lines += bounds.table(('arm', *MEASURES), rows)
+  lines += bounds.by_index(report, NAMES, ('success by guard', *ends))
   return '\n'.join(lines)

@@ -26,7 +26,8 @@ from agentrl.lab.papers.tool_creation import (
 from agentrl.lab.papers.tool_creation.library import Rules, State, Tool
 from agentrl.lab.papers.tool_creation.programs import Bench
 from agentrl.lab.papers.tool_creation.world import Kinds, Step, Task
-from agentrl.stats import intervals, paired
+from agentrl.lab.study import bounds
+from agentrl.lab.study.bounds import Bound
 from agentrl.tool.sandbox.sandbox import Sandbox
 
 FIRST_SEED, SEEDS = 1000, 16
@@ -43,14 +44,6 @@ NAMES = (*ARMS, PLACEBO)
 # 'rise': of the last quarter of training tasks above the first
 MEASURES = ('held out', 'unseen', 'trained', 'rise')
 BLOCKS = TRAINED // Rules().batch
-
-
-class Bound(NamedTuple):
-  """Arm `a` is above `b` in a measure."""
-
-  measure: str
-  a: str
-  b: str
 
 
 CLAIMS: Mapping[str, Bound] = {
@@ -239,46 +232,19 @@ def measure(
       if path:
         archive.saved(path, head, held)
     found.append(held)
-  cells = {
-    arm: {x: [_rounded(y[arm][x]) for y in found] for x in found[0][arm]}
-    for arm in NAMES
-  }
+  cells = {arm: bounds.rounded([x[arm] for x in found]) for arm in NAMES}
   return {'seeds': seeds, 'cells': cells}
-
-
-def _rounded(x: Any) -> Any:
-  return np.round(x, 4).tolist()
-
-
-def gap(report: Mapping[str, Any], bound: Bound) -> paired.Paired:
-  """Compares two arms over worlds."""
-  a, b = (report['cells'][x][bound.measure] for x in (bound.a, bound.b))
-  return paired.compare(a, b)
 
 
 def table(report: Mapping[str, Any]) -> str:
   """Markdown: claims, accuracy, tools, and accuracy by task index."""
-  lines = ['| claim | found | difference |', '|---|---|---|']
-  for claim, bound in CLAIMS.items():
-    x = gap(report, bound)
-    lines.append(
-      f'| {claim} | {"yes" if x.low > 0 else "no"} | {x.mean:+.3f}'
-      f' [{x.low:+.3f}, {x.high:+.3f}] |'
-    )
-  lines += ['', f'| accuracy | {" | ".join(MEASURES)} | tools, of written |']
-  lines += ['|---' * (len(MEASURES) + 2) + '|']
+  rows = {}
   for arm in NAMES:
-    cell, texts = report['cells'][arm], []
-    for name in MEASURES:
-      low, high = intervals.mean_interval(cell[name])
-      texts.append(f'{np.mean(cell[name]):.3f} [{low:.3f}, {high:.3f}]')
-    tools = [f'{np.mean(cell[x]):.1f}' for x in ('tools', 'written')]
-    lines.append(f'| {arm} | {" | ".join(texts)} | {", ".join(tools)} |')
-  size = Rules().batch
-  ends = [f'to {(i + 1) * size}' for i in range(BLOCKS)]
-  lines += ['', f'| by task index | {" | ".join(ends)} |']
-  lines += ['|---' * (BLOCKS + 1) + '|']
-  for arm in NAMES:
-    each = np.mean(report['cells'][arm]['each'], axis=0)
-    lines.append(f'| {arm} | {" | ".join(f"{x:.2f}" for x in each)} |')
+    of = report['cells'][arm]
+    tools = ', '.join(f'{np.mean(of[x]):.1f}' for x in ('tools', 'written'))
+    rows[arm] = [*(bounds.mean(of[x]) for x in MEASURES), tools]
+  ends = [f'to {(i + 1) * Rules().batch}' for i in range(BLOCKS)]
+  lines = bounds.claims(report, CLAIMS)
+  lines += bounds.table(('accuracy', *MEASURES, 'tools, of written'), rows)
+  lines += bounds.by_index(report, NAMES, ('by task index', *ends))
   return '\n'.join(lines)
