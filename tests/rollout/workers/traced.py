@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import pathlib
+import time
 import uuid
 
 from tests.rollout import chatty
@@ -17,10 +18,16 @@ class Traced(chatty.Chatty):
 
   def processes(self) -> list[int]:
     """By when they began to play."""
-    files = sorted(
-      pathlib.Path(self.folder).iterdir(), key=lambda x: x.stat().st_mtime_ns
-    )
-    return [int(x.suffix[1:]) for x in files]
+    return [int(x.suffix[1:]) for x in self._begun()]
+
+  def playing(self) -> list[int]:
+    """Those whose episode has not ended, by when they began."""
+    return [int(x.suffix[1:]) for x in self._begun() if x.stat().st_size == 0]
+
+  def _begun(self) -> list[pathlib.Path]:
+    files = pathlib.Path(self.folder).iterdir()
+    # The name begins with the time: a file's own changes as its episode ends.
+    return sorted(files, key=lambda x: int(x.name.partition('.')[0]))
 
 
 class TracedEnv(chatty.Env):
@@ -28,5 +35,16 @@ class TracedEnv(chatty.Env):
     self._folder = pathlib.Path(folder)
 
   def reset(self, task, seed):
-    (self._folder / f'{uuid.uuid4()}.{os.getpid()}').touch()
+    name = f'{time.time_ns()}.{uuid.uuid4()}.{os.getpid()}'
+    self._trace = self._folder / name
+    self._trace.touch()
     return super().reset(task, seed)
+
+  def step(self, message):
+    step = super().step(message)
+    if step.done:
+      self.close()
+    return step
+
+  def close(self):
+    self._trace.write_text('ended')
