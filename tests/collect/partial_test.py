@@ -276,7 +276,7 @@ def ticks(turns, slots):
   return max(ends)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_iteration_does_not_wait_for_its_longest():
   """Turns that pass for a trained trajectory, on a lake that some cross late.
 

@@ -67,7 +67,7 @@ def test_two_updates(tmp_path, summary):
   }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_killed_run_inside_jit_goes_on_bit_for_bit(tmp_path):
 
   def run_config():

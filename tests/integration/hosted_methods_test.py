@@ -15,8 +15,8 @@ METHODS = (
 )  # fmt: skip
 # Whose way on hosts another of them takes: nightly.
 ALIKE = (
-  'arpo', 'grpo', 'gigpo', 'infopo', 'lora', 'ppo', 'skill_sd', 'spear',
-  'tt_opd',
+  'arpo', 'dapo', 'grpo', 'gigpo', 'infopo', 'lora', 'ppo', 'skill_sd',
+  'spear', 'tt_opd',
 )  # fmt: skip
 
 

@@ -35,7 +35,13 @@ def test_mistakes_of_agentrefine_have_no_weight(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('method', IMITATED)
+@pytest.mark.parametrize(
+  'method',
+  [
+    pytest.param(m, marks=pytest.mark.nightly if m != 'smart' else ())
+    for m in IMITATED
+  ],
+)
 def test_it_is_trained_and_evaluated_in_its_world(tmp_path, method):
   c = config(method, tmp_path)
   assert tuple(c.stages) == ('sft',)

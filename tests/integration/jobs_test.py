@@ -96,6 +96,7 @@ def test_adapters_travel_without_their_base(tmp_path):
   same.assert_same_run(whole, apart, steps=6, but=BUT)
 
 
+@pytest.mark.nightly
 def test_stages_of_one_run_share_its_samplers(tmp_path):
   def config(**staleness):
     c = tiny(tmp_path, bound=1, **staleness)
@@ -114,6 +115,7 @@ def test_stages_of_one_run_share_its_samplers(tmp_path):
   same.assert_same_run(whole, apart, steps=6, but=BUT)
 
 
+@pytest.mark.nightly
 def test_samplers_wait_for_a_run_that_was_left_early(tmp_path):
   c, run = tiny(tmp_path, bound=0, anchor='', jobs=True), str(tmp_path / 'run')
   with samplers(run, 1) as [home]:

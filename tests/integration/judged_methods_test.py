@@ -23,12 +23,8 @@ COMPOSED = (
   'smartsnap', 'speakrl', 'ssp', 'statefactory', 'tool_star', 'toolorchestra',
   'toolpo', 'toolrl',
 )  # fmt: skip
-# Of these, those whose world and slots another one has: nightly.
-ALIKE = (
-  'agent0', 'agent_rlvr', 'artist', 'atom_searcher', 'chatshop',
-  'deep_dxsearch', 'evolver', 'marag_r1', 'prs', 'ssp', 'toolorchestra',
-  'toolpo', 'verltool',
-)  # fmt: skip
+# Of these, one for each way a reward is composed; the others: nightly.
+DAILY = 'compaction_rl', 'polar', 'tool_star', 'toolrl'
 # Those that need a score of every turn, with what a service would answer.
 JUDGED = {
   'adca': 'attribution',
@@ -40,8 +36,8 @@ JUDGED = {
   'vpr': 'grade',
   'vpr_turn': 'potential',
 }
-# Of these, those that credit as another one does: nightly.
-VARIANTS = ('adca_allocation', 'barfi', 'vpr_turn')
+# Of these, one for each shape of an answer; the others: nightly.
+DAILY_JUDGED = 'cm2', 'vpr'
 LIST = ('Is there a call?', 'Is it short?')
 
 
@@ -95,7 +91,7 @@ def updates(c, folder):
   'method',
   [
     pytest.param(
-      m, marks=pytest.mark.nightly if m in ALIKE else pytest.mark.slow
+      m, marks=pytest.mark.slow if m in DAILY else pytest.mark.nightly
     )
     for m in COMPOSED
   ],
@@ -124,7 +120,7 @@ def test_two_updates_in_the_world_of_the_method(tmp_path, method):
 @pytest.mark.parametrize(
   'method',
   [
-    pytest.param(m, marks=pytest.mark.nightly if m in VARIANTS else ())
+    pytest.param(m, marks=() if m in DAILY_JUDGED else pytest.mark.nightly)
     for m in JUDGED
   ],
 )

@@ -32,7 +32,7 @@ def config(folder, **hp):
   return c
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_rival_of_the_next_step_is_a_past_self(tmp_path):
   """And it is what plays: a rollout reads it, and only the policy learns."""
   c = config(tmp_path, rule='latest')

@@ -169,7 +169,7 @@ def outcomes(batch):
   return agent, np.asarray(batch.ids['group']), np.asarray(batch.outcome)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_agentflow_broadcasts_one_outcome_to_every_turn_of_the_planner(folder):
   """z over the planners of a group; a nested mean over its tokens alone."""
   s, _, state, batch = collected('agentflow', folder)
@@ -232,7 +232,7 @@ def test_ai_searchplanner_is_paid_for_what_its_search_adds(folder):
   np.testing.assert_array_equal(role == players.index('policy'), seat == 1)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_unitymas_compares_nodes_of_one_role_and_invocation(folder):
   """Without either key a node would be compared with other nodes' prompts."""
   s, _, _, batch = collected('unitymas_o', folder)

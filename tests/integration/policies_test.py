@@ -83,12 +83,13 @@ def test_a_run_that_was_cut_goes_on_to_the_same_bits(tmp_path, settings):
   assert all('rollout/policy_2/return' in x for x in rows)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
   'settings',
   [
     dict(),
-    pytest.param(dict(learn_in_turn=2), marks=pytest.mark.nightly),
-    pytest.param(dict(swap_seats=2), marks=pytest.mark.nightly),
+    dict(learn_in_turn=2),
+    dict(swap_seats=2),
   ],
 )
 def test_jobs_collect_for_both_by_streams_of_their_own(tmp_path, settings):

@@ -47,7 +47,7 @@ def test_killed_while_own_trajectories_go_on(tmp_path):
   check_beginnings(whole)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_own_trajectories_go_on_in_host_environments(tmp_path):
   runner.run(config(tmp_path, 'countdown'), str(tmp_path))
   check_beginnings(str(tmp_path))

@@ -129,15 +129,15 @@ def dying(address, key, task):
   players.play(address, key, task)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
   ('dies', 'after', 'rows'),
   [
     # In the evaluation before anything is learned.
-    pytest.param(1, 0, [], marks=pytest.mark.nightly),
+    (1, 0, []),
     (25, 4, [0, 1, 2, 3, 4]),  # two steps are done, then three cannot be
     # In the evaluation at the end.
-    pytest.param(49, 5, [0, 1, 2, 3, 4, 5], marks=pytest.mark.nightly),
+    (49, 5, [0, 1, 2, 3, 4, 5]),
   ],
 )
 def test_a_run_in_which_nothing_is_played_ends(
@@ -275,7 +275,13 @@ EXAMPLES = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('example', EXAMPLES)
+@pytest.mark.parametrize(
+  'example',
+  [
+    pytest.param(x, marks=pytest.mark.nightly if i else ())
+    for i, x in enumerate(EXAMPLES)
+  ],
+)
 def test_unmodified_clients_train(tmp_path, example, trained):
   pytest.importorskip(EXAMPLES[example])
   function = f'examples.{example}:play'

@@ -227,10 +227,8 @@ def test_a_world_has_as_many_tasks_as_its_config_asks_for(method):
   assert np.mean(shown) > 0.4
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-  'bound', [0, pytest.param(1, marks=pytest.mark.nightly)]
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize('bound', [0, 1])
 def test_killed_and_resumed_with_equal_rows(tmp_path, monkeypatch, bound):
   said = {0: [POSED], 4: ['<answer>20: 24 4</answer>']}
   proposing.says(monkeypatch, said, alone=True)

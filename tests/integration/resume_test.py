@@ -63,7 +63,7 @@ def test_stopped_between_checkpoints(method, arg, tmp_path):
   assert_same_run(whole, cut, steps=4)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_goes_on_on_another_mesh(tmp_path):
   """Two steps on one device and two on eight are four on one."""
   c = grpo.get_config('tiny')

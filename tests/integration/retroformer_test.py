@@ -16,7 +16,7 @@ def same_params(one, other):
   return all(np.array_equal(a, b) for a, b in same.pairs(one, other))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_policy_is_trained_and_its_actor_stays_as_it_is(tmp_path):
   c = judged_methods_test.small(retroformer.get_config('tiny'), tmp_path)
   c.stages, c.stage, c.steps = ('rl',), ConfigDict(), 3

@@ -106,6 +106,7 @@ def test_a_context_of_8192_tokens(policy):
   assert late.mean() > -0.5
 
 
+@pytest.mark.nightly
 def test_a_client_streams_stops_and_calls_a_tool():
   openai = pytest.importorskip('openai')
   models = serving.load_all({'smollm2': 'smollm2'}, context=512, message=48)

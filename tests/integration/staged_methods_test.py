@@ -325,6 +325,8 @@ EDITED = {
   'kat_coder': (calls, check_kat_coder),
   'rise': (plans_of_days, check_rise),
 }
+# Of these, few by day: edits have tests of their own. The others: nightly.
+DAILY = 'agent_r', 'eef', 'expert_iteration', 'rise'
 # Their stages are of kinds that others have as well, and no edit makes data.
 ALIKE = (
   'chain_of_agents',
@@ -386,7 +388,13 @@ def without(s, name, edit):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('method', sorted(EDITED))
+@pytest.mark.parametrize(
+  'method',
+  [
+    pytest.param(m, marks=() if m in DAILY else pytest.mark.nightly)
+    for m in sorted(EDITED)
+  ],
+)
 def test_stages_are_trained_on_what_the_edits_make(
   tmp_path, monkeypatch, method
 ):
@@ -436,7 +444,7 @@ def every_second(messages, *, seed):
   return '\n'.join(f'{k}: {word}' for k in range(1, 5))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_behaviors_that_a_judge_marks_are_primed(tmp_path):
   """The edits are those of the config: the judge's marks reach them."""
   c = behavior_priming.get_config('tiny,judged=checklist')

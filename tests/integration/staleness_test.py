@@ -57,7 +57,7 @@ def test_inside_jit(depth, tmp_path):
 )
 def test_on_hosts(order, depth, tmp_path):
   def config(**staleness):
-    c = small_configs.countdown(checkpoint__every=2)
+    c = small_configs.two_layers(small_configs.countdown(), tmp_path)
     return stale(c, tmp_path, bound=1, **staleness)
 
   whole, cut = str(tmp_path / 'whole'), str(tmp_path / 'cut')
@@ -74,6 +74,7 @@ def test_on_hosts(order, depth, tmp_path):
     )
 
 
+@pytest.mark.nightly
 def test_on_devices_of_their_own(tmp_path):
   """Two meshes of four devices: the numbers of one, to the bit."""
 
@@ -139,13 +140,10 @@ def following(tmp_path, **staleness):
   return c
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
   ('swap', 'devices'),
-  [
-    pytest.param('turn', 0, marks=pytest.mark.nightly),
-    pytest.param('token', 0, marks=pytest.mark.nightly),
-    ('token', 1),
-  ],
+  [('turn', 0), ('token', 0), ('token', 1)],
 )
 def test_weights_change_within_batches(swap, devices, tmp_path):
   """A run in threads: trajectories of several versions, and none too old."""
@@ -188,9 +186,8 @@ def partial_rollouts(c, **task):
   return c
 
 
-@pytest.mark.parametrize(
-  'bound', [pytest.param(0, marks=pytest.mark.nightly), 1]
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize('bound', [0, 1])
 def test_unfinished_attempts_go_on_after_a_kill_inside_jit(bound, tmp_path):
   """They are in the checkpoint: the same run, to the bit."""
 

@@ -77,7 +77,7 @@ def assert_same(one, other, expected):
     np.testing.assert_array_equal(heads[0][name], heads[1][name])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_one_beside_another_is_what_it_is_alone(tmp_path):
   """The second: what is shared was made for the first."""
   short = {'sft.steps': 0, 'steps': 2, 'eval.every': 0}

@@ -57,12 +57,13 @@ def settings(**env):
 
 
 WORLDS = [
-  pytest.param('openenv', openenv, id='openenv'),
+  pytest.param('openenv', openenv, id='openenv', marks=pytest.mark.nightly),
   pytest.param('mcp', mcp, id='mcp', marks=pytest.mark.nightly),
   pytest.param(
     'gymnasium_text',
     settings(make=f'{PLACE}.text_envs:make'),
     id='gymnasium_text',
+    marks=pytest.mark.nightly,
   ),
   pytest.param(
     'pettingzoo', settings(make=f'{PLACE}.aec_games:count'), id='pettingzoo'

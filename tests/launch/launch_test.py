@@ -561,7 +561,7 @@ def train(tmp_path) -> list[str]:
   ]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_processes_stop_at_one_step_and_go_on(tmp_path):
   """Also where one of them alone is told that its machine goes away."""
   path = tmp_path / 'the run' / 'metrics.jsonl'

@@ -88,7 +88,7 @@ def check(before, after, told):
   assert told['logp/sampler_mismatch_max'][0] < 1e-5
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_updates_of_oprl():
   s = setup()
   before, after, told = two_updates(s)

@@ -151,7 +151,7 @@ def test_decodes_as_it_reads():
   np.testing.assert_allclose(got, whole[:, :3], rtol=2e-5, atol=2e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_rows_of_several_adapters_are_those_of_each():
   """A row is what its own adapter makes of it, whatever the others do."""
   stored = base(DENSE)

@@ -210,7 +210,7 @@ def test_summaries_count_as_turns_and_none_is_the_last():
     assert record.valid.sum(1).max() <= turns
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_attempt_goes_on_where_it_was_cut():
   """At every turn, before and behind its summaries."""
   made = RULES['shuffled']

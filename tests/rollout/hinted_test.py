@@ -116,7 +116,7 @@ def test_outputs_are_compared_by_index(frame, full):
   np.testing.assert_array_equal(at(both), np.stack([want, turns], -1))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_no_hint_is_what_was_sampled():
   r, (hint, _) = record(), table()
   none, system = jnp.zeros(B, jnp.int32), FRAMES['system']

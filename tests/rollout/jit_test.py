@@ -290,7 +290,7 @@ def test_one_turn_is_the_same_in_either_history():
   check_equal(single_turns('full', 1), single_turns('turn', 1))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_turns_that_part_play_the_same(monkeypatch):
   """Groups begin in families, and are on their own where they differ."""
   monkeypatch.setattr(actor, 'HELD_ONCE', 1)

@@ -65,7 +65,7 @@ def resumed(c, tmp_path, meanwhile=lambda: None):
   return state
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_it_is_that_policy_and_stays_so(folder, tmp_path):
   c = config(folder)
   runner.run(c, str(tmp_path / 'run'))
@@ -120,10 +120,8 @@ def test_a_resumed_run_has_the_teacher_with_hints_it_had(folder, tmp_path):
   assert set(state.opt) == {'policy'}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-  'micro', [4, pytest.param(8, marks=pytest.mark.nightly)]
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize('micro', [4, 8])
 def test_a_batch_that_a_memory_made_larger(folder, tmp_path, micro):
   """The teacher reads rows that were appended, too."""
   c = config(folder, gkd)

@@ -75,7 +75,7 @@ def test_folders_do_not_overwrite_each_other(tmp_path):
   assert chat.free_folder(str(tmp_path)) == str(tmp_path / '001')
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_conversation_with_a_run(tmp_path):
   c = countdown()
   c.steps, c.sft.steps, c.eval.episodes = 1, 2, 4

@@ -24,7 +24,7 @@ def test_every_turn_is_one_question():
   assert len(calls) == counts['judge/number/cached'] == 12
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_panel_scores_what_the_engine_alone_answers():
   with judging.judges(TINY, '') as cases:
     assert {x.base for x in cases.values()} == {'', 'judge_plain'}

@@ -51,7 +51,7 @@ def success(text, name):
   return float(line.split('|')[2].split('%')[0])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_searches_inside_jit(tmp_path):
   run = trained(oprl.get_config('tiny'), tmp_path)
   how = dict(calls=24, tasks=4, logged=2)

@@ -122,7 +122,7 @@ def levels(folder: pathlib.Path, names) -> None:
     (folder / f'{name}.txt').write_text('\n'.join(text))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_same_command_elsewhere_names_the_same_tasks(tmp_path):
   """Another locale, hash seed, number of devices, order of files."""
   said = []

@@ -27,6 +27,7 @@ from tests.rollout import host_test, hosted
 from tests.rollout.workers import naughty, rooms, traced
 from tests.run import small_configs
 
+TURNS = host_test.LIMITS.turns
 ATTEMPTS = make_attempts(np.repeat(np.arange(8), 2), 2, 5, 1.0)
 
 
@@ -99,6 +100,20 @@ def open_place(place, family):
   return rooms.open_workers(family, 6, place)
 
 
+def hold(family, wanted=lambda process: True) -> int:
+  """Stops a process of `wanted` in the middle of an episode; 0: none plays.
+
+  Stopped, it cannot end the episode before it is killed.
+  """
+  for process in reversed(family.playing(TURNS)):
+    if wanted(process):
+      os.kill(process, signal.SIGSTOP)
+      if process in family.playing(TURNS):
+        return process
+      os.kill(process, signal.SIGCONT)
+  return 0
+
+
 @pytest.fixture
 def family(tmp_path):
   return traced.Traced(folder=str(tmp_path))
@@ -121,12 +136,12 @@ def test_the_tokens_of_threads(place, family, expected):
 
 @pytest.mark.parametrize('place', rooms.CLUSTERS)
 def test_a_killed_worker_costs_nothing(place, family, expected):
-  """The one of the latest episode, with all others that it plays."""
+  """One in the middle of an episode, with all others that it plays."""
 
   def kill():
-    if playing := family.playing():
-      os.kill(playing[-1], signal.SIGKILL)
-    return bool(playing)
+    if process := hold(family):
+      os.kill(process, signal.SIGKILL)
+    return bool(process)
 
   record, lost = play(open_place(place, family), family, kill)
   check_same(record, expected)
@@ -166,16 +181,15 @@ def parent(process: int) -> int:
 @pytest.mark.slow
 def test_a_removed_node_costs_nothing(family, expected):
   with ray_cluster(3) as (cluster, others):
+    raylets = {x.all_processes['raylet'][0].process.pid: x for x in others}
 
     def remove():
       """The node of an episode: which one has any is for Ray to say."""
-      parents = {parent(x) for x in family.playing()}
-      for node in others:
-        (raylet,) = node.all_processes['raylet']
-        if raylet.process.pid in parents:
-          cluster.remove_node(node, allow_graceful=False)
-          return True
-      return False
+      process = hold(family, lambda process: parent(process) in raylets)
+      if process:
+        cluster.remove_node(raylets[parent(process)], allow_graceful=False)
+        os.kill(process, signal.SIGKILL)  # stopped, it cannot see that itself
+      return bool(process)
 
     workers = env_workers(
       family,

@@ -20,9 +20,14 @@ class Traced(chatty.Chatty):
     """By when they began to play."""
     return [int(x.suffix[1:]) for x in self._begun()]
 
-  def playing(self) -> list[int]:
-    """Those whose episode has not ended, by when they began."""
-    return [int(x.suffix[1:]) for x in self._begun() if x.stat().st_size == 0]
+  def playing(self, turns: int) -> list[int]:
+    """Those with turns to play in episodes of at most so many, by beginning."""
+    traces = [(x, x.read_text()) for x in self._begun()]
+    return [
+      int(x.suffix[1:])
+      for x, trace in traces
+      if 'end' not in trace and len(trace) < turns
+    ]
 
   def _begun(self) -> list[pathlib.Path]:
     files = pathlib.Path(self.folder).iterdir()
@@ -42,9 +47,12 @@ class TracedEnv(chatty.Env):
 
   def step(self, message):
     step = super().step(message)
-    if step.done:
-      self.close()
+    self._note('end' if step.done else '.')
     return step
 
   def close(self):
-    self._trace.write_text('ended')
+    self._note('end')
+
+  def _note(self, what: str) -> None:
+    with self._trace.open('a') as file:
+      file.write(what)

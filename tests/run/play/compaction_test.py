@@ -37,10 +37,8 @@ def summaries(batch):
   return np.asarray(batch.turns.terms['summary']) > 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-  'swap', [pytest.param('turn', marks=pytest.mark.nightly), 'token']
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize('swap', ['turn', 'token'])
 def test_rows_have_the_log_probs_of_their_versions(tmp_path, swap):
   """Weights change within and between segments."""
   c = config(tmp_path)

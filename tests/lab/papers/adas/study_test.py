@@ -92,7 +92,7 @@ def test_tasks_of_a_search_are_not_those_of_its_test():
     assert len(shared) < 0.02 * study.TESTED
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_report_is_whole():
   most = study.TRIED * lib.CALLS
   small = study.measure(seeds=2, budget=4 * most)

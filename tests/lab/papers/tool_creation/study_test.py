@@ -81,7 +81,7 @@ def test_arms_meet_the_same_tasks_until_there_are_tools():
   assert len({*first}) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_measurement_that_was_cut_off_ends_the_same(tmp_path):
   study.measure(1, tmp_path)
   kept = json.loads((tmp_path / f'{study.FIRST_SEED}.json').read_text())
