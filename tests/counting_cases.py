@@ -90,6 +90,7 @@ def make(kind: str) -> Case:
   terms = {name: table(0 if name in COUNTS else -1) for name in TERMS}
   terms['switch'] = terms['switch'].round()
   node = np.arange(valid.size, dtype=np.int32).reshape(valid.shape)
+  terms['moment'] = np.where(off[:, None], FAR, node).astype(float)
   for first in (0, 4, 8):  # a group's first turn, shared by three of it
     node[first + 1 : first + 3, 0] = node[first, 0]
   there = np.where(at & empty, -1, 0)

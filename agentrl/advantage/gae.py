@@ -18,7 +18,7 @@ import jax.numpy as jnp
 
 from agentrl import ops, registry, segment
 from agentrl.advantage import group_stats, returns
-from agentrl.domain import Discount
+from agentrl.domain import Discount, Named
 from agentrl.types import Linked, LinkInputs
 
 _NEEDS: dict[str, Any] = {
@@ -63,6 +63,51 @@ def gae_turns(
   a = ops.gae_turns(x.credit.turn, v, has, gamma=gamma, lam=lam)
   target = index.to_tokens(a + v)
   mask = group_stats.counted(x.batch, 'trajectory')
+  credit, metrics = _regress(x, x.credit.token, target, first)
+  return credit.replace(turn=jnp.where(mask, a, 0)), metrics
+
+
+@registry.register(
+  'link',
+  needs=(*_NEEDS['needs'], 'term:{moment}', 'column:match'),
+  gives=_NEEDS['gives'],
+)
+def gae_match(
+  x: LinkInputs,
+  *,
+  gamma: Discount = 0.99,
+  lam: Discount = 0.95,
+  moment: Named = 'moment',
+) -> Linked:
+  """Chains A over the turns of a match, whoever speaks them (MARFT).
+
+    δ_m = r_m + γ V_{m+1} − V_m;   A_m = δ_m + γ λ A_{m+1}
+
+  m counts the turns of a match over all of its seats, as they were played, and
+  r_m is what the seat of that turn earned by it. So what one seat earns is
+  credit of those who spoke before it. V_m is the value at the turn's first
+  sampled token, where it is regressed.
+
+  Args:
+    gamma: discount per turn of the match
+    lam: λ per turn of the match: 0 trusts the value, 1 the return
+    moment: the term that orders the turns of a match
+  """
+  batch, value = x.batch, x.signals['value']
+  index = segment.index(batch)
+  first, _ = index.bounds(batch.rows.sampled)
+  v = index.at_turns(value, first)
+  mask = group_stats.counted(batch, 'trajectory')
+  a = ops.gae_match(
+    x.credit.turn,
+    v,
+    batch.ids['match'],
+    batch.turns.terms[moment],
+    returns.sampled_turns(batch) & mask,
+    gamma=gamma,
+    lam=lam,
+  )
+  target = index.to_tokens(a + v)
   credit, metrics = _regress(x, x.credit.token, target, first)
   return credit.replace(turn=jnp.where(mask, a, 0)), metrics
 

@@ -5,7 +5,7 @@ shapes are those of the letters in `agentrl.types`, hyper-parameters are
 keywords with the paper's defaults.
 """
 
-from agentrl.ops.gae import gae_tokens, gae_turns
+from agentrl.ops.gae import gae_match, gae_tokens, gae_turns
 from agentrl.ops.group import (
   Moments,
   PoolUnit,
@@ -39,6 +39,7 @@ __all__ = [
   'cispo',
   'clipped_error',
   'deviation',
+  'gae_match',
   'gae_tokens',
   'gae_turns',
   'group_moments',

@@ -20,6 +20,30 @@ def gae_turns(
   return segment.accumulate_turns(delta, gamma * lam, valid)
 
 
+def gae_match(
+  reward: Array,
+  value: Array,
+  match: Array,
+  moment: Array,
+  valid: Array,
+  *,
+  gamma: float,
+  lam: float,
+) -> Array:
+  """Chains A over the valid turns of each match, whoever plays them: [B, K].
+
+  Args:
+    reward, value: [B, K]
+    match: [B] i32, equal for the trajectories of one match
+    moment: [B, K], by which the turns of a match follow each other
+    valid: [B, K] bool; 0 elsewhere
+  """
+  chex.assert_equal_shape([reward, value, moment, valid])
+  after = segment.next_in_match(value, match, moment, valid)
+  delta = reward + gamma * after - value
+  return segment.accumulate_in_match(delta, gamma * lam, match, moment, valid)
+
+
 def gae_tokens(
   reward: Array,
   value: Array,

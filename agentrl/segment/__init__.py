@@ -23,10 +23,12 @@ from agentrl.segment.pairs import (
 )
 from agentrl.segment.recursions import (
   accumulate,
+  accumulate_in_match,
   accumulate_tokens,
   accumulate_turns,
   future_ratios,
   last_turn,
+  next_in_match,
   next_token,
   next_turn,
   prefix_sum,
@@ -56,6 +58,7 @@ from agentrl.segment.turn_index import (
 __all__ = [
   'TurnIndex',
   'accumulate',
+  'accumulate_in_match',
   'accumulate_tokens',
   'accumulate_turns',
   'align',
@@ -73,6 +76,7 @@ __all__ = [
   'join',
   'last_turn',
   'live_first',
+  'next_in_match',
   'next_token',
   'next_turn',
   'pairs_of',

@@ -103,6 +103,53 @@ def previous_turn(x, valid):
   return jnp.flip(back, 1)
 
 
+def accumulate_in_match(x, factor, match, moment, valid):
+  """Sums y = x + factor * y of the turn after it in its match: [B, K].
+
+  The turns of one match, whoever plays them, follow each other by `moment`.
+
+  Args:
+    x: [B, K]
+    factor: a number
+    match: [B] i32, equal for the trajectories of one match
+    moment: [B, K], different for the valid turns of one match
+    valid: [B, K] bool; what is not valid is passed over
+  """
+
+  def f(x, follows):
+    return accumulate(x[None], jnp.where(follows, factor, 0.0)[None])[0]
+
+  return _in_match(f, x, match, moment, valid)
+
+
+def next_in_match(x, match, moment, valid):
+  """Takes x at the next valid turn of the match, 0 after its last: [B, K].
+
+  Arguments as in `accumulate_in_match`.
+  """
+
+  def f(x, follows):
+    return jnp.where(follows, jnp.roll(x, -1), 0)
+
+  return _in_match(f, x, match, moment, valid)
+
+
+def _in_match(f, x, match, moment, valid):
+  """f(x [BK], whether the next one is of the match [BK]), turns in order."""
+
+  def run(x, match, moment, valid):
+    match = jnp.broadcast_to(match[:, None], valid.shape)
+    keys = moment, match, ~valid  # the last one counts most
+    order = jnp.lexsort([a.reshape(-1) for a in keys])
+    match, valid = match.reshape(-1)[order], valid.reshape(-1)[order]
+    follows = valid & jnp.roll(valid, -1) & (match == jnp.roll(match, -1))
+    follows &= jnp.arange(len(order)) < len(order) - 1
+    y = jnp.where(valid, f(x.reshape(-1)[order], follows), 0)
+    return jnp.zeros_like(y).at[order].set(y).reshape(x.shape)
+
+  return mesh.auto(run, None)(x, match, moment, valid)
+
+
 def roll_turns(x, shift, mask):
   """x moved on by `shift` masked turns of its trajectory, in a circle: [B, K].
 

@@ -45,7 +45,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
   'tasks that the policy writes for itself': ('agent0', 'ssp'),
   'several policies: a model for each seat': (
     'cory', 'dr_mas_models', 'astraflow', 'agentflow', 'ai_searchplanner',
-    'unitymas_o', 'comas',
+    'unitymas_o', 'comas', 'marft',
   ),
   'batches of earlier policies': (
     'areal', 'relax_async', 'agentmath_partial',

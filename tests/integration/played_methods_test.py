@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl import registry
+from agentrl import registry, segment
+from agentrl.advantage import chain
 from agentrl.learner import policies, sizes
 from agentrl.learner import update as update_lib
 from agentrl.model import microbatch
@@ -26,6 +27,7 @@ PLAYED = {
   'comas': {'second': True, 'third': True, 'reference': False},
   'cory': {'twin': True, 'value': True, 'reference': False},
   'dr_mas_models': {'verifier': True},
+  'marft': {'searcher': True, 'answerer': True, 'value': True},
   'unitymas_o': {'answerer': True},
 }
 
@@ -270,6 +272,62 @@ def test_unitymas_sharing_is_a_line_of_the_config(folder):
 
 
 @pytest.mark.slow
+def test_marft_credits_those_who_spoke_before_the_one_that_is_paid(folder):
+  """By their own returns, which are 0, only the answerer would learn."""
+  s, _, _, batch = collected('marft', folder)
+  valid, reward = map(np.asarray, (batch.turns.valid, batch.turns.reward))
+  agent = np.asarray(batch.turns.agent)
+  assert not reward[valid & (agent < 2)].any()
+  assert reward[valid & (agent == 2)].any()
+  moment = np.asarray(batch.turns.terms['moment'])
+  shape = batch.rows.tokens.shape
+  value = jnp.asarray(np.random.default_rng(0).normal(size=shape), jnp.float32)
+  index = segment.index(batch)
+  first, _ = index.bounds(batch.rows.sampled)
+  v = np.asarray(index.at_turns(value, first), np.float64)
+  bound = s.algorithm.streams['turn']
+  credit, _ = chain.advantage({'turn': bound}, {}, [], batch, {'value': value})
+  got, match = np.asarray(credit.turn), np.asarray(batch.ids['match'])
+  speakers = []
+  for m in np.unique(match):
+    turns = np.argwhere(valid & (match == m)[:, None])
+    order = sorted(map(tuple, turns), key=lambda x: moment[x])
+    assert [moment[x] for x in order] == list(range(len(order)))
+    speakers.append([int(agent[x]) for x in order])
+    a, after = 0.0, 0.0
+    for x in reversed(order):
+      a = reward[x] + 0.99 * after - v[x] + 0.99 * 0.95 * a
+      after = v[x]
+      assert got[x] == pytest.approx(a, abs=1e-5)
+  assert {x[0] for x in speakers} == {0}
+  assert any(x[-1] == 2 and len(x) > 3 for x in speakers)
+  of_planners = got[valid & (agent == 0)]
+  assert np.abs(of_planners).min() > 0
+
+
+@pytest.mark.nightly
+def test_marft_trains_one_agent_at_a_time(folder):
+  s, _, state, batch = collected('marft', folder)
+  before = jax.tree.map(np.asarray, state.params)
+  for step, learner in ((0, 'policy'), (1, 'searcher'), (2, 'answerer')):
+    now = state.replace(step=jnp.int32(step))
+    after = update_lib.update(s.algorithm, now, batch)[0].params
+    moved = {
+      name
+      for name in before
+      if any(
+        np.any(np.asarray(x) != y)
+        for x, y in zip(
+          jax.tree.leaves(after[name]),
+          jax.tree.leaves(before[name]),
+          strict=True,
+        )
+      )
+    }
+    assert moved == {learner, 'value'}
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize('step', [4, 5])
 def test_comas_pays_solver_and_critic_one_between_them(folder, step):
   """By scores alone, and every agent comes to every seat."""
@@ -301,7 +359,7 @@ def changed(before, after):
 @pytest.mark.slow
 @pytest.mark.nightly
 @pytest.mark.parametrize('method', list(PLAYED))
-def test_two_updates_on_a_mesh(method, folder):
+def test_updates_on_a_mesh(method, folder):
   """Collected and trained on 2 x 4 devices; who changes, and all is finite."""
   c = config(method, folder, (2, 4))
   s = build.experiment(c)
@@ -312,7 +370,10 @@ def test_two_updates_on_a_mesh(method, folder):
       state = stale.begin(state, algorithm.reads(s.config, s.algorithm), bound)
     before = jax.device_get(state.params)
     update = sizes.jit_update(stage.algorithm)
-    for step in range(2):
+    turns = (
+      len(policies.learning(s.algorithm)) if c.rollout.learn_in_turn else 2
+    )
+    for step in range(turns):
       batch, _ = stage.collect(state, stage.task(state, step), step)
       state, told, _ = update(state, batch)
       for role in policies.learning(s.algorithm):

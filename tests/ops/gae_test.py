@@ -33,6 +33,37 @@ def test_turns():
     assert not np.any(got[i, n:])
 
 
+def test_turns_of_a_match_in_the_order_they_were_played():
+  """Seats of two matches, mixed; some turns are not there."""
+  match, k = np.array([7, 3, 7, 3, 7]), 4
+  reward, value = R.normal(size=(2, 5, k))
+  moment = np.zeros((5, k))
+  for m in (3, 7):
+    of = match == m
+    moment[of] = R.permutation(of.sum() * k).reshape(-1, k)
+  valid = R.random((5, k)) < 0.7
+  args = map(jnp.asarray, (reward, value, match, moment, valid))
+  got = np.asarray(ops.gae_match(*args, gamma=0.9, lam=0.7))
+  for m in (3, 7):
+    turns = np.argwhere(valid & (match == m)[:, None])
+    at = tuple(np.array(sorted(turns, key=lambda x: moment[tuple(x)])).T)
+    want = _loop(reward[at], value[at], 0.9, 0.7)
+    np.testing.assert_allclose(got[at], want, rtol=1e-12)
+  assert not np.any(got[~valid])
+
+
+def test_a_match_of_one_is_a_trajectory():
+  reward, value = map(jnp.asarray, R.normal(size=(2, 3, 4)))
+  valid = jnp.asarray(np.arange(4) < np.array([[4], [0], [2]]))
+  moment = jnp.broadcast_to(jnp.arange(4.0), (3, 4))
+  hp = dict(gamma=0.9, lam=0.7)
+  np.testing.assert_allclose(
+    ops.gae_match(reward, value, jnp.arange(3), moment, valid, **hp),
+    ops.gae_turns(reward, value, valid, **hp),
+    rtol=1e-12,
+  )
+
+
 @pytest.mark.parametrize('follows', [True, False])
 def test_tokens_of_a_trajectory_in_two_rows(follows):
   """The answer between two messages is passed over; or ends the trace."""

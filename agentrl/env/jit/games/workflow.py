@@ -43,9 +43,11 @@ from agentrl.env.jit.games import base
 from agentrl.env.jit.games.problems import ANSWER, SCORE, STOP, Moves, Problem
 
 TERMS = ('outcome', 'gain', 'own', 'cost', 'esteem', 'doubt')
-# Columns of turns: how true a message is, whether it is a search, and of a
-# score (s - 1) / 2 less the truth of the answer: above 0 it favours the solver.
+# Columns of turns: how true a message is, whether it is a search, of a score
+# (s - 1) / 2 less the truth of the answer (above 0 it favours the solver), and
+# how many messages of the match went before.
 RIGHT, SEARCHED, OVERRATED = 'right', 'searched', 'overrated'
+MOMENT = 'moment'
 MOST = 24  # messages of a match
 _SEARCHED = 10_000  # most states in which lines of `order` are looked for
 _ROLE = re.compile(r'([a-z_]+(?:\.[a-z_]+)?)(?:\*([1-9][0-9]?))?')
@@ -269,7 +271,7 @@ class Workflow:
   cost: float = 0.0
 
   solvable = False
-  columns = (RIGHT, SEARCHED, OVERRATED)
+  columns = (RIGHT, SEARCHED, OVERRATED, MOMENT)
 
   @property
   def title(self) -> str:
@@ -387,13 +389,14 @@ class Workflow:
     return self._terms(state)['outcome'] > 0.5
 
   def info(self, before: FlowState, after: FlowState) -> dict[str, jax.Array]:
-    """Tells how true a message was, whether it searched, or overrated."""
+    """Tells what `columns` name of the message between two states."""
     at = jnp.minimum(count(before), self.length - 1)
     made = count(after) > count(before)
     own = {
       RIGHT: self.problem.right(after.task, after.moves)[at],
       SEARCHED: self._searches(after.moves)[at],
       OVERRATED: jnp.float32(0),
+      MOMENT: at.astype(jnp.float32),
     }
     if SCORE in self.problem.acts:
       terms, is_score = self._terms(before), self._is(after.moves, SCORE)[at]
