@@ -22,10 +22,17 @@ PREFERRED = {
   'vpl': {'judge': {'reward'}, 'rl': {'policy'}},
 }
 CASES = [
-  pytest.param(method, name, sizes, marks=marks)
+  pytest.param(
+    method,
+    name,
+    sizes,
+    marks=pytest.mark.slow
+    if (method, sizes) == ('salmon', (1, 1))
+    else pytest.mark.nightly,
+  )
   for method, of_stage in PREFERRED.items()
   for name in of_stage
-  for sizes, marks in (((1, 1), ()), ((2, 4), pytest.mark.nightly))
+  for sizes in ((1, 1), (2, 4))
 ]
 
 
