@@ -6,7 +6,7 @@ A report holds the measures of every arm, a number for each seed:
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +21,29 @@ class Bound(NamedTuple):
   measure: str
   a: str
   b: str
+
+
+def of_seeds(
+  run: Callable[[int], Mapping[str, Any]], seeds: Sequence[int], folder: str
+) -> dict[str, Any]:
+  """Runs each seed, or reads what an earlier call kept in folder/seed=i.json.
+
+  Returns: {seed as text: what run made of it}, as JSON has it
+  """
+  os.makedirs(folder, exist_ok=True)
+  out = {}
+  for seed in seeds:
+    path = os.path.join(folder, f'seed={seed}.json')
+    if not os.path.exists(path):
+      storage.write(path, json.dumps(run(seed)) + '\n')
+    out[str(seed)] = read(path)
+  return out
+
+
+def read(path: str) -> dict[str, Any]:
+  """Reads a report, or a part of one, that was written."""
+  with open(path, encoding='utf-8') as f:
+    return json.load(f)
 
 
 def rounded(each: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:

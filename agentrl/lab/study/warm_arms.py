@@ -6,7 +6,6 @@ A claim a > b holds if the 95% Student interval of the paired differences of
 `eval/success` after the last update lies above 0.
 """
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -125,9 +124,3 @@ def _mean(values: Sequence[float]) -> str:
   low, high = intervals.mean_interval(list(values))
   mean = np.mean(values)
   return f'{100 * mean:.1f} [{100 * low:.1f}, {100 * high:.1f}]'
-
-
-def written(path: str) -> dict[str, Any]:
-  """Reads a report that was written."""
-  with open(path, encoding='utf-8') as f:
-    return json.load(f)

@@ -57,3 +57,20 @@ def test_a_report_is_kept_and_told(tmp_path, capsys):
   bounds.keep(REPORT, '| table |', str(folder), 'study')
   assert json.loads((folder / 'study.json').read_text()) == REPORT
   assert capsys.readouterr().out == f'| table |\nwritten to {folder}\n'
+
+
+def test_a_seed_that_was_kept_is_not_run_again(tmp_path):
+  asked = []
+
+  def run(seed):
+    asked.append(seed)
+    return {'x': [seed, 0.5]}
+
+  folder = str(tmp_path / 'a')
+  assert bounds.of_seeds(run, (3, 4), folder) == {
+    '3': {'x': [3, 0.5]},
+    '4': {'x': [4, 0.5]},
+  }
+  assert bounds.read(f'{folder}/seed=4.json') == {'x': [4, 0.5]}
+  assert bounds.of_seeds(run, (4, 5), folder).keys() == {'4', '5'}
+  assert asked == [3, 4, 5]

@@ -15,7 +15,7 @@ measure what is lost from it. A claim holds if the 95% Student interval over
 seeds lies on its side of 0.
 """
 
-import json
+import functools
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -26,12 +26,12 @@ from ml_collections import ConfigDict
 
 from agentrl import evaluate
 from agentrl.configs import base
+from agentrl.lab.study import bounds
 from agentrl.lab.sweep import runs
 from agentrl.reward import trajectory
 from agentrl.rollout.keys import Stream, stream_key
 from agentrl.run import runner
 from agentrl.run.api import Run
-from agentrl.runtime import storage
 from agentrl.stats import intervals, reward_quality
 from agentrl.types import Array, RewardInputs, Status
 
@@ -153,21 +153,11 @@ def _rounded(x: np.ndarray) -> list[float]:
 
 def report(workdir: str, seeds: int = len(SEEDS)) -> dict[str, Any]:
   """Runs and measures the first seeds of both protocols, and keeps them."""
-  out: dict[str, Any] = {}
-  for name, all_of in (('each', SEEDS), ('second', SECOND)):
-    out[name] = {}
-    for seed in all_of[:seeds]:
-      path = os.path.join(workdir, f'seed={seed}.json')
-      if not os.path.exists(path):
-        storage.write(path, json.dumps(run(seed, workdir)) + '\n')
-      out[name][str(seed)] = read(path)
-  return out
-
-
-def read(path: str) -> dict[str, Any]:
-  """Reads a report, or a part of one, that was written."""
-  with open(path, encoding='utf-8') as f:
-    return json.load(f)
+  each = functools.partial(run, workdir=workdir)
+  return {
+    name: bounds.of_seeds(each, of[:seeds], workdir)
+    for name, of in (('each', SEEDS), ('second', SECOND))
+  }
 
 
 def chosen(x: Mapping[str, Any]) -> int:

@@ -3,7 +3,7 @@
 import pathlib
 
 from agentrl.lab.papers.compaction.study import DESIGN
-from agentrl.lab.study import warm_arms
+from agentrl.lab.study import bounds, warm_arms
 
 DOCS = pathlib.Path(__file__).parents[4] / 'docs'
 
@@ -21,5 +21,5 @@ def test_the_answer_has_no_room_beside_its_question(tmp_path):
 
 def test_the_page_has_the_table_of_the_report():
   page = (DOCS / 'results' / 'compaction.md').read_text()
-  report = warm_arms.written(str(DOCS / 'compaction.json'))
+  report = bounds.read(str(DOCS / 'compaction.json'))
   assert warm_arms.table(DESIGN, report) in page

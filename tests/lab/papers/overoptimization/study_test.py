@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from agentrl.lab.papers.overoptimization import study
+from agentrl.lab.study import bounds
 from agentrl.run.check import validate
 from agentrl.types import Batch, RewardInputs, Status
 
@@ -125,6 +126,6 @@ def test_some_seeds_choose_n_and_others_measure():
 
 def test_the_page_has_the_table_of_the_report():
   page = (DOCS / 'results' / 'overoptimization.md').read_text()
-  report = study.read(str(DOCS / 'overoptimization.json'))
+  report = bounds.read(str(DOCS / 'overoptimization.json'))
   assert study.table(report) in page
   assert json.loads(json.dumps(report)) == report
