@@ -21,12 +21,11 @@ over the mean lengths of buckets, per TURNS turns. A claim holds if the 95%
 Student interval over seeds of its difference lies above 0.
 """
 
-import dataclasses
 import functools
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -34,29 +33,23 @@ import numpy as np
 
 from agentrl.configs import base
 from agentrl.configs.config import Config
-from agentrl.dataset import jit_tasks
-from agentrl.env.jit import sokoban_levels
 from agentrl.judge.planted import PlantedError, distort
-from agentrl.lab.papers.planted_pairs import twins
-from agentrl.lab.papers.planted_pairs.twins import EQUAL, KINDS, Twin
+from agentrl.lab.papers.planted_pairs import pairs, twins
+from agentrl.lab.papers.planted_pairs.pairs import Bucket
+from agentrl.lab.papers.planted_pairs.twins import EQUAL, KINDS
 from agentrl.lab.study import bounds
 from agentrl.lab.study.bounds import Bound
 from agentrl.learner import algorithm, update
-from agentrl.rollout.jit_sizes import RolloutSizes, TokenizedEnv, capacity
 from agentrl.run import build
 from agentrl.run.check import validate
 from agentrl.run.experiment import Experiment
-from agentrl.run.play import collect, jit_env
 from agentrl.signal import implicit_prm
-from agentrl.stats import reward_quality
-from agentrl.task.base import make_attempts
 from agentrl.types import Batch, Pairs, TrainState
 
 SEEDS = (1, 2, 3, 4, 5)
 BUCKETS = ((4, 6), (7, 9), (10, 12), (13, 15))  # turns of a solution
 TRAIN, TEST = 256, 48  # levels of a bucket
 WARM, STEPS, PAIRS = 200, 160, 16  # steps, and pairs of a step
-SPARE = 4  # one level more in so many, for those without room for a fault
 FLIP, TURNS = 0.2, 10
 
 LENGTH, LIKELIHOOD, JUDGE = 'length', 'likelihood', 'judge of turns'
@@ -87,16 +80,6 @@ CLAIMS: Mapping[str, Bound] = {
 }
 
 
-class Bucket(NamedTuple):
-  """Tasks whose solutions have about one length, and twins of these."""
-
-  setup: Experiment  # with these tasks alone, and turns for a detour
-  solved: list[list[int]]  # actions of each task's solution
-  twins: list[list[Twin]]  # of each task, in the order of KINDS
-  # (task, actions) of trajectories, neighbours a pair -> them as played
-  replay: Callable[[Sequence[tuple[int, Sequence[int]]]], Batch]
-
-
 def config(seed: int, folder: str = 'data') -> Config:
   """Networks and sizes; what is played is replayed, and no policy learns."""
   c = base.get_config('tiny,env=sokoban', method='planted_pairs')
@@ -118,60 +101,6 @@ def config(seed: int, folder: str = 'data') -> Config:
   c.env.update(dict(coordinates=False, train=8, test=4))
   c.seed, c.data = seed, folder
   return validate.config(base.finish(c))
-
-
-def buckets(
-  s: Experiment, split: str, count: int, of: Sequence[tuple[int, int]] = BUCKETS
-) -> list[Bucket]:
-  """Draws tasks of each length, and plants faults; no split has another's."""
-  assert isinstance(s.world, TokenizedEnv)
-  assert isinstance(s.plan, RolloutSizes)
-  seed, out = s.config.seed, []
-  for least, most in of:
-    source = sokoban_levels.Generated(min_moves=least, max_moves=most)
-    drawn = jit_tasks.load(
-      source, split, count + count // SPARE, seed, folder=s.config.data
-    )
-    rng = np.random.default_rng([seed, split == 'test', least])
-    kept, solved, found = [], [], []
-    for i, padded in enumerate(drawn.actions):
-      task = {name: x[i] for name, x in drawn.tasks.items()}
-      actions = padded[padded >= 0].tolist()
-      of_task = twins.planted(task, source.width, actions, rng)
-      if of_task and len(kept) < count:
-        kept.append(i)
-        solved.append(actions)
-        found.append(of_task)
-    if len(kept) < count:
-      raise RuntimeError(f'{count} levels must have room, got {len(kept)}')
-    plan = dataclasses.replace(s.plan, turns=most + twins.DETOUR)
-    tasks = {name: jnp.asarray(x[kept]) for name, x in drawn.tasks.items()}
-    world = dataclasses.replace(s.world, tasks=tasks)
-    setup = s._replace(world=world, plan=plan, capacity=capacity(world, plan))
-    out.append(Bucket(setup, solved, found, replayer(setup)))
-  return out
-
-
-def replayer(s: Experiment) -> Callable[..., Batch]:
-  """Makes what plays (task, actions) in the world, as of `Bucket`."""
-  assert isinstance(s.world, TokenizedEnv)
-  spoken = jit_env.spoken(s.config, s.tokenizer, s.world.env.actions)
-  nothing = [int(s.world.pieces.tokens[0, 0]), s.tokenizer.eot]  # a wall
-  table = np.array([*spoken, nothing])  # [A + 1, M]; action -1 is the last
-  play = jax.jit(functools.partial(collect.demonstrate, s))
-
-  def replay(given: Sequence[tuple[int, Sequence[int]]]) -> Batch:
-    n, k = len(given), s.plan.turns
-    actions, size = np.full((n, k), -1), np.array([len(x) for _, x in given])
-    for row, (_, x) in zip(actions, given, strict=True):
-      row[: len(x)] = x
-    length = table.shape[1] * (np.arange(k) < size[:, None])
-    attempts = make_attempts([task for task, _ in given], 2, k, 1.0)
-    attempts = attempts.replace(limit=size.astype(np.int32))
-    key = jax.random.key(0)  # the rules leave nothing to chance
-    return play(attempts, table[actions], length, key)
-
-  return replay
 
 
 def learn(
@@ -219,39 +148,15 @@ def taught(of: Sequence[Bucket], state: TrainState, name: str) -> TrainState:
   def step(state, batch):
     first = 2 * jnp.arange(PAIRS, dtype=jnp.int32)[:, None]
     whole = jnp.full_like(first, -1)
-    pairs = Pairs(
+    chosen = Pairs(
       win=jnp.concatenate([first, whole], 1),
       lose=jnp.concatenate([first + 1, whole], 1),
       weight=jnp.ones(PAIRS),
     )
     signals = {'old_logp': policy_logp(s, state, batch)}
-    return signal.update(state, batch.replace(pairs=pairs), signals, None)[0]
+    return signal.update(state, batch.replace(pairs=chosen), signals, None)[0]
 
   return learn(of, state, step, STEPS)
-
-
-def replayed(b: Bucket) -> Batch:
-  """Plays every solution and its twins, task by task: [T (1 + KINDS)].
-
-  Raises:
-    RuntimeError: a twin has not earned less than the solution.
-  """
-  given = []
-  for task, (solved, of) in enumerate(zip(b.solved, b.twins, strict=True)):
-    given += [(task, solved), *((task, x.actions) for x in of)]
-  batch = b.replay(given)
-  if not np.all(accuracy(_by_task(b, earned(batch))) == 1):
-    raise RuntimeError('a twin must earn less than the solution')
-  return batch
-
-
-def earned(batch: Batch) -> np.ndarray:
-  """Sums what the world paid: [B]."""
-  return np.sum(np.asarray(batch.turns.terms['env'], np.float64), axis=1)
-
-
-def _by_task(b: Bucket, x: Any) -> np.ndarray:
-  return np.reshape(x, (len(b.solved), 1 + len(KINDS)))
 
 
 def judged(batch: Batch, seed: int) -> np.ndarray:
@@ -271,16 +176,6 @@ def judged(batch: Batch, seed: int) -> np.ndarray:
     error = PlantedError(flip=FLIP, seed=seed)
     says[i, k] = distort(truth, key, truth, truth, error)[0]
   return np.sum(says, axis=1) / np.sum(valid, axis=1)
-
-
-def accuracy(score: np.ndarray) -> np.ndarray:
-  """Share of tasks whose chosen one scores higher, ties one half: [KINDS].
-
-  Args:
-    score: [T, 1 + KINDS], of the chosen one first
-  """
-  win, *lose = score.T
-  return np.array([reward_quality.pair_accuracy(win, x) for x in lose])
 
 
 def scores(
@@ -305,7 +200,7 @@ def scores(
     return jnp.sum(jnp.where(batch.turns.valid, step, 0), axis=1)
 
   for b in of:
-    batch = replayed(b)
+    batch = pairs.replayed(b)
     logp, summed = likelihood(state, batch)
     got = {
       LENGTH: -np.sum(batch.turns.valid, axis=1),
@@ -316,7 +211,7 @@ def scores(
       signal = SIGNALS[name.partition(',')[0]]
       got[name] = reward(signal, learned, batch, logp)
     for name, x in got.items():
-      out[name].append(_by_task(b, x))
+      out[name].append(pairs.by_task(b, x))
   return out
 
 
@@ -325,7 +220,7 @@ def measure(scored: Mapping[str, Sequence[np.ndarray]]) -> dict[str, Any]:
   at = [np.mean(x) / TURNS for x in BUCKETS]
   out = {}
   for name, of in scored.items():
-    right = np.array([accuracy(x) for x in of])  # [buckets, KINDS]
+    right = np.array([pairs.accuracy(x) for x in of])  # [buckets, KINDS]
     each = right[:, : len(EQUAL)].mean(axis=1)
     out[name] = {
       'each': each.tolist(),
@@ -340,7 +235,8 @@ def measure(scored: Mapping[str, Sequence[np.ndarray]]) -> dict[str, Any]:
 def run(seed: int, folder: str) -> dict[str, Any]:
   """Draws pairs, teaches what learns from them, and ranks those held out."""
   s = build.experiment(config(seed, folder))
-  train, test = buckets(s, 'train', TRAIN), buckets(s, 'test', TEST)
+  train = pairs.buckets(s, 'train', TRAIN, BUCKETS)
+  test = pairs.buckets(s, 'test', TEST, BUCKETS)
   state = warm(train, update.init(s.algorithm, jax.random.key(seed)))
   learned = {}
   for name in LEARNED:

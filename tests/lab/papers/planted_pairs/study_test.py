@@ -1,4 +1,4 @@
-"""Planted-pairs study: its pairs by the world, its scorers, claims and page."""
+"""Planted-pairs study: its scorers, its claims and its page."""
 
 import functools
 
@@ -6,92 +6,13 @@ import jax
 import numpy as np
 import pytest
 
-from agentrl.lab.papers.planted_pairs import study
-from agentrl.lab.papers.planted_pairs.twins import DETOUR, EQUAL, KINDS
+from agentrl.lab.papers.planted_pairs import pairs, study
+from agentrl.lab.papers.planted_pairs.twins import KINDS
 from agentrl.lab.study import bounds
 from agentrl.learner import update
-from agentrl.run import build
-from agentrl.run.check import fields
-from tests import errors
-
-TASKS = 8
 
 
-@pytest.fixture(scope='module')
-def bucket(tmp_path_factory):
-  folder = tmp_path_factory.mktemp('data')
-  c = study.config(100, str(folder))
-  small = {'layers': 1, 'width': 16, 'heads': 1, 'kv_heads': 1, 'mlp': 16}
-  changes = {f'model.{k}': v for k, v in small.items()}
-  s = build.experiment(fields.changed(c, changes | {'role.prm.lr': 1e-2}))
-  (one,) = study.buckets(s, 'test', TASKS, [(4, 5)])
-  return one
-
-
-@pytest.fixture(scope='module')
-def batch(bucket):
-  return jax.device_get(study.replayed(bucket))
-
-
-def by_task(x):
-  return np.reshape(x, (TASKS, 1 + len(KINDS), *np.shape(x)[1:]))
-
-
-def test_every_twin_is_worse_in_the_world(bucket, batch):
-  turns = by_task(batch.turns.valid.sum(axis=1))
-  outcome, earned = by_task(batch.outcome), by_task(study.earned(batch))
-  assert np.all(outcome[:, 0] == 1)
-  assert np.all(earned[:, :1] > earned[:, 1:])
-  for i, kind in enumerate(KINDS, 1):
-    assert np.all(outcome[:, i] == (kind not in EQUAL)), kind
-    more = 0 if kind in EQUAL else DETOUR
-    np.testing.assert_array_equal(turns[:, i], turns[:, 0] + more)
-  assert [len(x) for x in bucket.solved] == turns[:, 0].tolist()
-
-
-def test_faults_are_where_the_world_sees_them(bucket, batch):
-  """A loop and a detour come back to their state, a blank is no action."""
-  state, invalid = by_task(batch.turns.state), batch.turns.terms['invalid']
-  invalid = by_task(invalid)
-  assert invalid.sum() == TASKS
-  for task, found in enumerate(bucket.twins):
-    for i, (kind, turn, _) in enumerate(found, 1):
-      own, seen = state[task, 0], state[task, i]
-      np.testing.assert_array_equal(seen[: turn + 1], own[: turn + 1])
-      if kind == 'invalid':
-        assert invalid[task, i, turn] == 1
-        last = turn + 1 == len(bucket.solved[task])
-        assert last or seen[turn + 1] == seen[turn]
-      if kind in ('loop', 'detour'):
-        assert seen[turn + 1] != seen[turn] == seen[turn + DETOUR]
-
-
-def test_a_twin_that_is_no_worse_is_refused(bucket):
-  same = [
-    [x._replace(actions=own) for x in of]
-    for own, of in zip(bucket.solved, bucket.twins, strict=True)
-  ]
-  with errors.raises(RuntimeError, 'twin'):
-    study.replayed(bucket._replace(twins=same))
-
-
-def test_accuracy_counts_pairs_and_half_of_the_ties():
-  r = np.random.default_rng(0)
-  score = r.integers(0, 4, (30, 1 + len(KINDS))).astype(float)
-  for kind, got in enumerate(study.accuracy(score), 1):
-    want = 0.0
-    for row in score.tolist():
-      want += 1.0 if row[0] > row[kind] else 0.5 if row[0] == row[kind] else 0
-    assert got == pytest.approx(want / len(score))
-
-
-def test_the_truth_is_always_right_and_a_constant_half(batch):
-  truth = by_task(study.earned(batch))
-  np.testing.assert_array_equal(study.accuracy(truth), 1)
-  np.testing.assert_array_equal(study.accuracy(0 * truth), 0.5)
-
-
-def test_the_judge_errs_as_often_as_planted(batch, monkeypatch):
+def test_the_judge_errs_as_often_as_planted(batch, by_task, monkeypatch):
   """And of an equal beginning it says the same."""
   monkeypatch.setattr(study, 'FLIP', 0.0)
   sound = by_task(study.judged(batch, 0))
@@ -115,7 +36,7 @@ def taught(bucket):
   s = bucket.setup
   state = update.init(s.algorithm, jax.random.key(0))
   with pytest.MonkeyPatch.context() as patch:
-    patch.setattr(study, 'PAIRS', TASKS)
+    patch.setattr(study, 'PAIRS', len(bucket.solved))
     patch.setattr(study, 'STEPS', 12)
     learned = study.taught([bucket], state, 'implicit_prm')
   both = {study.PRM_ALL: learned, study.PRM_SHORT: state}
@@ -123,7 +44,7 @@ def taught(bucket):
   return state, learned, {name: x[0] for name, x in got.items() if x}
 
 
-def test_scores_are_those_of_loops_over_tokens(bucket, batch, taught):
+def test_scores_are_those_of_loops_over_tokens(bucket, batch, by_task, taught):
   state, learned, got = taught
   np.testing.assert_array_equal(
     got[study.LENGTH], -by_task(batch.turns.valid.sum(axis=1))
@@ -147,8 +68,8 @@ def test_scores_are_those_of_loops_over_tokens(bucket, batch, taught):
 
 def test_what_is_taught_ranks_its_own_pairs(taught):
   state, learned, got = taught
-  before = study.accuracy(got[study.LIKELIHOOD])
-  after = study.accuracy(got[study.PRM_ALL])
+  before = pairs.accuracy(got[study.LIKELIHOOD])
+  after = pairs.accuracy(got[study.PRM_ALL])
   assert after.mean() > before.mean()
   assert after.mean() > 0.7
   for name in ('policy', 'reward'):
@@ -156,24 +77,6 @@ def test_what_is_taught_ranks_its_own_pairs(taught):
       *(jax.tree.leaves(z.params[name]) for z in (state, learned)), strict=True
     ):
       np.testing.assert_array_equal(x, y)
-
-
-def test_levels_of_training_are_not_those_held_out(bucket):
-  s = bucket.setup
-  of = [(4, 6), (7, 9)]
-  seen = []
-  for split in ('train', 'test'):
-    for (least, most), b in zip(
-      of, study.buckets(s, split, TASKS, of), strict=True
-    ):
-      assert all(least <= len(x) <= most for x in b.solved)
-      tasks = jax.device_get(b.setup.world.tasks)
-      seen += [
-        b''.join(tasks[x][i].tobytes() for x in ('walls', 'targets', 'boxes'))
-        + tasks['player'][i].tobytes()
-        for i in range(TASKS)
-      ]
-  assert len({*seen}) == 4 * TASKS
 
 
 def made(falling):
