@@ -48,7 +48,11 @@ def read(path: str) -> dict[str, Any]:
 
 def rounded(each: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
   """Collects the measures of one arm from its runs, to four digits."""
-  return {x: [np.round(run[x], 4).tolist() for run in each] for x in each[0]}
+
+  def digits(x: Any) -> Any:
+    return (np.round(x, 4) + 0.0).tolist()  # 0 for -0
+
+  return {x: [digits(run[x]) for run in each] for x in each[0]}
 
 
 def gap(report: Mapping[str, Any], bound: Bound) -> paired.Paired:

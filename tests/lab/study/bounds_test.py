@@ -38,6 +38,8 @@ def test_measures_are_collected_by_name_and_rounded():
     'x': [0.3333, 1.0],
     'each': [[0.6667, 0.0], [0, 1]],
   }
+  (zero,) = bounds.rounded([{'x': -1e-9}])['x']
+  assert str(zero) == '0.0'
 
 
 def test_a_table_has_a_row_for_each_arm():

@@ -1,6 +1,7 @@
 """Planted-pairs study: its scorers, its claims and its page."""
 
 import functools
+import pathlib
 
 import jax
 import numpy as np
@@ -112,3 +113,13 @@ def test_a_fall_is_found_where_accuracy_falls():
   sharp = f'falls by more than {study.SHARPLY}'
   assert f'| That of {study.MODEL_SHORT} {sharp} | yes |' in text
   assert f'| That of {study.PRM_ALL} {sharp} | no |' in text
+
+
+def test_the_page_has_the_table_of_the_report():
+  docs = pathlib.Path(__file__).parents[4] / 'docs'
+  report = bounds.read(str(docs / 'planted_pairs.json'))
+  page = (docs / 'results' / 'planted_pairs.md').read_text()
+  assert study.table(report) in page
+  assert report['seeds'] == len(study.SEEDS)
+  half = [[0.5] * len(study.BUCKETS)] * len(study.SEEDS)
+  assert report['cells'][study.LENGTH]['each'] == half
