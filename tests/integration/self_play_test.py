@@ -108,6 +108,7 @@ def test_statistics_are_those_of_a_seat(matches, folder, method):
   np.testing.assert_allclose(alone[0][~seat], alone[1][~seat], atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('magnet', [True, False])
 def test_the_magnet_draws_where_no_return_does(matches, folder, magnet):
   c = small(spiral_magnet, folder)

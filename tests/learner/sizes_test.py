@@ -115,7 +115,12 @@ def updated(alg: Algorithm, made: Batch):
 
 
 @pytest.mark.parametrize(
-  ('history', 'fold'), [('full', True), ('full', False), ('turn', True)]
+  ('history', 'fold'),
+  [
+    ('full', True),
+    pytest.param('full', False, marks=pytest.mark.nightly),
+    pytest.param('turn', True, marks=pytest.mark.nightly),
+  ],
 )
 def test_room_that_is_not_used_changes_neither_program_nor_numbers(
   history, fold, traced

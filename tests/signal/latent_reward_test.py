@@ -91,6 +91,7 @@ def told_by(state, user, kinds, latents=LATENTS, **hp):
   return signal(latents, steps=0, **hp).update(state, batch, {}, None)[0]
 
 
+@pytest.mark.slow
 def test_one_pair_of_a_new_user_reveals_what_it_likes():
   """Of kinds that it has not compared, too; nobody is mistaken for another."""
   state, _ = learned()

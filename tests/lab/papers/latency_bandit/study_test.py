@@ -31,6 +31,7 @@ def ends(order, method, world='better', rate=4.0, updates=300):
   return course.probability[0, 0, :, -1, 1]
 
 
+@pytest.mark.slow
 def test_fast_arms_win_as_finished_unless_weighted():
   assert np.all(ends('as finished', 'raw') < 0.1)
   assert np.all(ends('as finished', 'raw weighted') > 0.9)
@@ -41,6 +42,7 @@ def test_in_order_fast_arms_do_not_win_for_being_fast():
   assert np.all(ends('in order', 'raw', 'worse', updates=60) < 0.1)
 
 
+@pytest.mark.nightly
 def test_weights_choose_what_is_slow_where_nothing_is_to_undo():
   """Unless a baseline tells better from worse."""
   end = functools.partial(ends, 'in order', world='worse', updates=60)
