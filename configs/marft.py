@@ -24,25 +24,14 @@ skipped for its KL; the value's error is squared, clipped, and not Huber's.
   python -m experiments.train --config=configs/marft.py --workdir=runs/marft
 """
 
-from agentrl.configs import base, ppo, pretrained
+from agentrl.configs import base, ppo, pretrained, unitymas_o
 
 
 def get_config(arg=''):
   c = base.get_config(arg, method='marft', env='workflow')
   if c.env.name == 'workflow':
-    c.env.roles = (
-      'planner*3 tool stop',
-      'searcher*2 argument',
-      'answerer answer',
-    )
-    c.env.order = (
-      'planner:. answerer',
-      'planner searcher',
-      'planner answerer',
-      'searcher planner',
-    )
+    unitymas_o.lookups(c)
     c.env.pay = ('planner outcome*0', 'searcher outcome*0')
-    c.env.untaught = ('planner',)
   for name in ('searcher', 'answerer'):
     base.role(c, name, lr=pretrained.SCRATCH_LR)
   c.rollout.seats = ('policy', 'searcher', 'answerer')

@@ -26,24 +26,25 @@ from its nodes by the clipped loss in one program.
 from agentrl.configs import base, pretrained
 
 
+def lookups(c):
+  """Has a planner name what a searcher looks up, and an answerer close."""
+  c.env.roles = 'planner*3 tool stop', 'searcher*2 argument', 'answerer answer'
+  c.env.order = (
+    'planner:. answerer',
+    'planner searcher',
+    'planner answerer',
+    'searcher planner',
+  )
+  c.env.untaught = ('planner',)
+
+
 def get_config(arg=''):
   c = base.get_config(arg, method='unitymas_o', env='workflow')
   if c.env.name == 'workflow':
-    c.env.roles = (
-      'planner*3 tool stop',
-      'searcher*2 argument',
-      'answerer answer',
-    )
-    c.env.order = (
-      'planner:. answerer',
-      'planner searcher',
-      'planner answerer',
-      'searcher planner',
-    )
+    lookups(c)
     c.env.pay = tuple(
       f'{name} outcome own*0.2' for name in ('planner', 'searcher', 'answerer')
     )
-    c.env.untaught = ('planner',)
   base.role(c, 'answerer', lr=pretrained.SCRATCH_LR)
   c.rollout.seats = ('policy', 'policy', 'answerer')
   c.rollout.update(dict(batch=96, group_size=24, slots=48))

@@ -12,6 +12,8 @@ and where: target['value'] and target['value.weight'], both [N, T]. A
 trajectory with a turn whose judge failed gets no credit and no target.
 """
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -19,7 +21,7 @@ import jax.numpy as jnp
 from agentrl import ops, registry, segment
 from agentrl.advantage import group_stats, returns
 from agentrl.domain import Discount, Named
-from agentrl.types import Linked, LinkInputs
+from agentrl.types import Array, Linked, LinkInputs
 
 _NEEDS: dict[str, Any] = {
   'needs': ('signal:value',),
@@ -56,15 +58,8 @@ def gae_turns(
     gamma: discount per turn
     lam: λ per turn: 0 trusts the value, 1 the return
   """
-  index, value = segment.index(x.batch), x.signals['value']
-  first, _ = index.bounds(x.batch.rows.sampled)
-  v = index.at_turns(value, first)
-  has = returns.sampled_turns(x.batch)
-  a = ops.gae_turns(x.credit.turn, v, has, gamma=gamma, lam=lam)
-  target = index.to_tokens(a + v)
-  mask = group_stats.counted(x.batch, 'trajectory')
-  credit, metrics = _regress(x, x.credit.token, target, first)
-  return credit.replace(turn=jnp.where(mask, a, 0)), metrics
+  chain = functools.partial(ops.gae_turns, gamma=gamma, lam=lam)
+  return _over_turns(x, lambda v, has: chain(x.credit.turn, v, has))
 
 
 @registry.register(
@@ -79,7 +74,7 @@ def gae_match(
   lam: Discount = 0.95,
   moment: Named = 'moment',
 ) -> Linked:
-  """Chains A over the turns of a match, whoever speaks them (MARFT).
+  """A over the turns of a match, in the order they were played (MARFT).
 
     δ_m = r_m + γ V_{m+1} − V_m;   A_m = δ_m + γ λ A_{m+1}
 
@@ -93,23 +88,20 @@ def gae_match(
     lam: λ per turn of the match: 0 trusts the value, 1 the return
     moment: the term that orders the turns of a match
   """
-  batch, value = x.batch, x.signals['value']
-  index = segment.index(batch)
-  first, _ = index.bounds(batch.rows.sampled)
-  v = index.at_turns(value, first)
-  mask = group_stats.counted(batch, 'trajectory')
-  a = ops.gae_match(
-    x.credit.turn,
-    v,
-    batch.ids['match'],
-    batch.turns.terms[moment],
-    returns.sampled_turns(batch) & mask,
-    gamma=gamma,
-    lam=lam,
-  )
-  target = index.to_tokens(a + v)
-  credit, metrics = _regress(x, x.credit.token, target, first)
-  return credit.replace(turn=jnp.where(mask, a, 0)), metrics
+  counted = group_stats.counted(x.batch, 'trajectory')
+
+  def chain(v, has):
+    return ops.gae_match(
+      x.credit.turn,
+      v,
+      x.batch.ids['match'],
+      x.batch.turns.terms[moment],
+      has & counted,
+      gamma=gamma,
+      lam=lam,
+    )
+
+  return _over_turns(x, chain)
 
 
 @registry.register('link', leaves='token', **_NEEDS)
@@ -143,6 +135,24 @@ def gae_bilevel(
   reward = jnp.where(last, index.to_tokens(turn), 0)
   alone = jnp.zeros_like(x.batch.turns.valid)  # no turn follows another
   return _over_tokens(x, reward, alone, gamma=token_gamma, lam=token_lam)
+
+
+def _over_turns(
+  x: LinkInputs, chain: Callable[[Array, Array], Array]
+) -> Linked:
+  """Chains A [B, K] of V at first sampled tokens, where it is regressed.
+
+  Args:
+    chain: (V, which turns have a sampled token), [B, K] each -> A
+  """
+  index, value = segment.index(x.batch), x.signals['value']
+  first, _ = index.bounds(x.batch.rows.sampled)
+  v = index.at_turns(value, first)
+  a = chain(v, returns.sampled_turns(x.batch))
+  target = index.to_tokens(a + v)
+  mask = group_stats.counted(x.batch, 'trajectory')
+  credit, metrics = _regress(x, x.credit.token, target, first)
+  return credit.replace(turn=jnp.where(mask, a, 0)), metrics
 
 
 def _over_tokens(

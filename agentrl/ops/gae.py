@@ -6,6 +6,7 @@ V and A are 0 beyond the end: what was cut short is not bootstrapped.
 """
 
 import chex
+import jax.numpy as jnp
 
 from agentrl import segment
 from agentrl.types import Array
@@ -30,7 +31,7 @@ def gae_match(
   gamma: float,
   lam: float,
 ) -> Array:
-  """Chains A over the valid turns of each match, whoever plays them: [B, K].
+  """Computes A over the valid turns of each match, as played: [B, K].
 
   Args:
     reward, value: [B, K]
@@ -39,9 +40,14 @@ def gae_match(
     valid: [B, K] bool; 0 elsewhere
   """
   chex.assert_equal_shape([reward, value, moment, valid])
-  after = segment.next_in_match(value, match, moment, valid)
-  delta = reward + gamma * after - value
-  return segment.accumulate_in_match(delta, gamma * lam, match, moment, valid)
+
+  def chain(follows, reward, value):
+    after = jnp.where(follows, jnp.roll(value, -1), 0)
+    delta = reward + gamma * after - value
+    factor = jnp.where(follows, gamma * lam, 0.0)
+    return segment.accumulate(delta[None], factor[None])[0]
+
+  return segment.along_matches(chain, match, moment, valid, reward, value)
 
 
 def gae_tokens(

@@ -23,12 +23,11 @@ from agentrl.segment.pairs import (
 )
 from agentrl.segment.recursions import (
   accumulate,
-  accumulate_in_match,
   accumulate_tokens,
   accumulate_turns,
+  along_matches,
   future_ratios,
   last_turn,
-  next_in_match,
   next_token,
   next_turn,
   prefix_sum,
@@ -58,10 +57,10 @@ from agentrl.segment.turn_index import (
 __all__ = [
   'TurnIndex',
   'accumulate',
-  'accumulate_in_match',
   'accumulate_tokens',
   'accumulate_turns',
   'align',
+  'along_matches',
   'at_halves',
   'compact_ids',
   'count_below',
@@ -76,7 +75,6 @@ __all__ = [
   'join',
   'last_turn',
   'live_first',
-  'next_in_match',
   'next_token',
   'next_turn',
   'pairs_of',

@@ -103,51 +103,30 @@ def previous_turn(x, valid):
   return jnp.flip(back, 1)
 
 
-def accumulate_in_match(x, factor, match, moment, valid):
-  """Sums y = x + factor * y of the turn after it in its match: [B, K].
-
-  The turns of one match, whoever plays them, follow each other by `moment`.
+def along_matches(f, match, moment, valid, *xs):
+  """Applies f to the turns of all matches in the order they were played.
 
   Args:
-    x: [B, K]
-    factor: a number
+    f: ([BK] bool, whether the next turn is one of the same match, *xs as [BK])
+      -> [BK]; turns that are not valid come last and follow nobody
     match: [B] i32, equal for the trajectories of one match
     moment: [B, K], different for the valid turns of one match
-    valid: [B, K] bool; what is not valid is passed over
+    valid: [B, K] bool
+    xs: [B, K] each
+  Returns: [B, K], 0 where not valid
   """
 
-  def f(x, follows):
-    return accumulate(x[None], jnp.where(follows, factor, 0.0)[None])[0]
-
-  return _in_match(f, x, match, moment, valid)
-
-
-def next_in_match(x, match, moment, valid):
-  """Takes x at the next valid turn of the match, 0 after its last: [B, K].
-
-  Arguments as in `accumulate_in_match`.
-  """
-
-  def f(x, follows):
-    return jnp.where(follows, jnp.roll(x, -1), 0)
-
-  return _in_match(f, x, match, moment, valid)
-
-
-def _in_match(f, x, match, moment, valid):
-  """f(x [BK], whether the next one is of the match [BK]), turns in order."""
-
-  def run(x, match, moment, valid):
+  def run(match, moment, valid, *xs):
     match = jnp.broadcast_to(match[:, None], valid.shape)
     keys = moment, match, ~valid  # the last one counts most
     order = jnp.lexsort([a.reshape(-1) for a in keys])
-    match, valid = match.reshape(-1)[order], valid.reshape(-1)[order]
-    follows = valid & jnp.roll(valid, -1) & (match == jnp.roll(match, -1))
+    match, there, *xs = (a.reshape(-1)[order] for a in (match, valid, *xs))
+    follows = there & jnp.roll(there, -1) & (match == jnp.roll(match, -1))
     follows &= jnp.arange(len(order)) < len(order) - 1
-    y = jnp.where(valid, f(x.reshape(-1)[order], follows), 0)
-    return jnp.zeros_like(y).at[order].set(y).reshape(x.shape)
+    y = jnp.where(there, f(follows, *xs), 0)
+    return jnp.zeros_like(y).at[order].set(y).reshape(valid.shape)
 
-  return mesh.auto(run, None)(x, match, moment, valid)
+  return mesh.auto(run, None)(match, moment, valid, *xs)
 
 
 def roll_turns(x, shift, mask):

@@ -312,18 +312,7 @@ def test_marft_trains_one_agent_at_a_time(folder):
   for step, learner in ((0, 'policy'), (1, 'searcher'), (2, 'answerer')):
     now = state.replace(step=jnp.int32(step))
     after = update_lib.update(s.algorithm, now, batch)[0].params
-    moved = {
-      name
-      for name in before
-      if any(
-        np.any(np.asarray(x) != y)
-        for x, y in zip(
-          jax.tree.leaves(after[name]),
-          jax.tree.leaves(before[name]),
-          strict=True,
-        )
-      )
-    }
+    moved = {name for name in before if changed(before[name], after[name])}
     assert moved == {learner, 'value'}
 
 
