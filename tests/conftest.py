@@ -5,6 +5,7 @@ import gc
 import importlib.metadata
 import os
 import pathlib
+import resource
 import shutil
 import tempfile
 
@@ -29,7 +30,7 @@ if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
   CACHE = tempfile.mkdtemp(prefix='agentrl-tests-')
   atexit.register(shutil.rmtree, CACHE, ignore_errors=True)
   os.environ['JAX_COMPILATION_CACHE_DIR'] = CACHE
-os.environ.setdefault('JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS', '0.3')
+os.environ.setdefault('JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS', '0')
 
 import hypothesis
 import jax
@@ -51,6 +52,7 @@ jax.config.update('jax_traceback_in_locations_limit', 0)
 
 
 TESTS = pathlib.Path(__file__).parent
+MOST = 3e9  # bytes of memory of a worker, above which it forgets programs
 
 
 def pytest_configure(config):
@@ -74,11 +76,25 @@ def pytest_collection_finish(session):
   gc.set_threshold(20_000, 20, 20)
 
 
+def resident() -> float:
+  """Bytes of memory of this process; what it had at most off Linux."""
+  try:
+    pages = pathlib.Path('/proc/self/statm').read_text().split()[1]
+  except OSError:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
+  return int(pages) * float(os.sysconf('SC_PAGE_SIZE'))
+
+
 @pytest.fixture(scope='module', autouse=True)
 def forgotten():
-  """What a module compiled; that of all of them is gigabytes."""
+  """Programs of earlier modules serve later ones until memory is short.
+
+  A module that begins with none compiles every addition and index anew: that
+  was two fifths of the fast suite.
+  """
   yield
-  jax.clear_caches()
+  if resident() > MOST:
+    jax.clear_caches()
 
 
 @pytest.fixture
