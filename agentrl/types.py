@@ -84,7 +84,7 @@ class Turns(struct.PyTreeNode):
 
   reward: Array  # [B, K] f32  what the turn earned, after the reward slot
   terms: dict[str, Array]  # [B, K] f32 each: reward terms, cost, progress...
-  scored: Array  # [B, K] bool  False: judge failed, or curated away; unused
+  scored: Array  # [B, K] bool  False: env or judge failed, or curated away
   valid: Array  # [B, K] bool  the turn happened
   state: Array  # [B, K] i32  equal: same observation
   node: Array  # [B, K] i32  equal: same turn, shared by branches

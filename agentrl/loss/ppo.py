@@ -2,8 +2,9 @@
 
   ρ = exp(clip(log π − log π_old, ±20)),  A = credit.token
 
-signals['old_logp'] is the learner's own log-prob when the update began, not
-the behaviour log-prob. Only sampled tokens weigh.
+signals['old_logp'] is the learner's own log-prob when the update began; with
+c.staleness.anchor='behaviour' it is the behaviour log-prob. In the first step
+of a batch of one minibatch ρ is 1. Only sampled tokens weigh.
 """
 
 from typing import Annotated

@@ -1,8 +1,8 @@
-"""Reducers: from weights to the coefficients of a sum over the whole batch.
+"""Reducers: from weights to the coefficients of a sum over a minibatch.
 
   loss = Σ_nt coefficient_nt · value_nt
 
-Coefficients are computed before the batch is cut, so that devices and
+Coefficients are computed before the minibatch is cut, so that devices and
 micro-batches only add: `total` in agentrl/learner/policy_gradient.py. No weight
 at all gives coefficients 0.
 """

@@ -1,9 +1,9 @@
 """Counted turns and trajectories: those that enter comparisons.
 
-An environment or a judge that failed says nothing about the agent. What it
-cost (`turns.scored` False: the turn was not judged, or the trajectory was left
-out as a whole) is as if it were not in the batch: in no mean, deviation, rank,
-pair, pool or metric, as neither success nor failure. `turns.valid` says that a
+An environment or a judge that failed says nothing about the agent. A turn that
+was not judged, or whose trajectory `curate.select.keep` left out as a whole,
+has `turns.scored` False and is as if it were not in the batch: in no mean,
+deviation, rank, pair, pool or metric, as neither success nor failure. `turns.valid` says that a
 turn happened, which is not enough to count.
 """
 

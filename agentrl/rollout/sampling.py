@@ -57,7 +57,8 @@ def draw(logits_NV, keys_N, temperature_N, top_k=0, top_p=1.0):
     top_k, top_p: see truncate
   Returns: token [N] i32, its log-prob [N] under softmax(logits / temperature)
     before truncation, as the learner computes it too, so that their ratio
-    reflects weights and numerics and not truncation; and the entropy [N]
+    reflects weights and numerics and not truncation (it becomes Rows.logp, and
+    losses read it where c.staleness.anchor is 'behaviour'); and the entropy [N]
     (nats) of the distribution sampled from. For temperature 0 log-prob 0 and
     entropy 0.
   """

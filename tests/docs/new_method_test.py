@@ -13,6 +13,9 @@ from tests.docs.pages import ROOT, Page
 PAGE = Page('docs/NEW_METHOD.md')
 FILES = PAGE.files
 COMMANDS = PAGE.blocks('bash')[0].splitlines()
+LINK = 'agentrl/advantage/quantile.py'
+TEST = 'tests/advantage/quantile_test.py'
+FEW = '--config.steps=2 --config.sft.steps=2 --config.eval.episodes=32'
 
 
 @pytest.fixture(scope='module')
@@ -49,9 +52,9 @@ def test_it_is_short():
     line
     for path, text in FILES.items()
     for line in text.splitlines()
-    if line and 'tests' not in path
+    if line and path in (LINK, 'configs/qae.py')
   ]
-  assert len(FILES) == 3
+  assert set(FILES) == {LINK, 'configs/qae.py', TEST, 'calm.py'}
   assert len(code) < 40
 
 
@@ -61,5 +64,32 @@ def test_its_test_passes(copy):
 
 @pytest.mark.nightly
 def test_its_command_trains(copy):
-  few = '--config.steps=2 --config.sft.steps=2 --config.eval.episodes=32'
-  assert 'qae' in run(copy, f'{COMMANDS[1]} {few}')
+  assert 'qae' in run(copy, f'{COMMANDS[1]} {FEW}')
+
+
+def test_its_loss_is_what_it_says(copy):
+  """|log ρ| of .5, .1, 0 with .2 of it free: (.3)² / 2, 0, 0."""
+  code = """
+import jax.numpy as jnp
+from agentrl import registry, types
+from agentrl.configs import base
+import calm
+c = calm.get_config('tiny')
+registry.check(base.wiring(c))
+assert c.hp.calm.calm.free == 0 and c.coef.calm == 0.1
+x = types.LossInputs(
+  outputs=types.Outputs(logp=jnp.array([[-1.5, -0.9, -1.0]])),
+  signals={'old_logp': jnp.full((1, 3), -1.0)},
+  batch=None, credit=None, key=None,
+)
+value, metrics = calm.calm(x, free=0.2)
+assert jnp.allclose(value, jnp.array([[0.045, 0, 0]])), value
+print('fits')
+"""
+  assert 'fits' in run(copy, f'python -c {shlex.quote(code)}')
+
+
+@pytest.mark.nightly
+def test_its_loss_trains(copy):
+  command = PAGE.blocks('bash')[1].replace('\\\n', '')
+  assert 'calm_grpo' in run(copy, f'{command} {FEW}')
