@@ -136,7 +136,7 @@ def run(
 
 
 def command() -> None:
-  """`agentrl NAME ...` is `python -m agentrl.experiments.NAME ...`."""
+  """Runs `agentrl NAME ...` as `python -m agentrl.experiments.NAME ...`."""
   mains = commands()
   name = sys.argv[1] if len(sys.argv) > 1 else '--help'
   if name in (*HELP, 'help'):
@@ -153,7 +153,7 @@ def command() -> None:
 
 
 def commands() -> dict[str, str]:
-  """{name of a main: the first line of its docstring}; imports none."""
+  """Lists {name of a main: the first line of its docstring}; imports none."""
   folder, lines = pathlib.Path(experiments.__path__[0]), {}
   for main in sorted(pkgutil.iter_modules([str(folder)])):
     text = (folder / f'{main.name}.py').read_text(encoding='utf-8')
@@ -218,7 +218,7 @@ def _guarded(main, argv: Sequence[str], operands: Sequence[str]) -> None:
 
 
 def _is_shown(record: LogRecord) -> bool:
-  """Whether a record is for the user: clients of HTTP log each request."""
+  """Tells whether a record is for the user; HTTP clients log each request."""
   if 'orbax' in record.pathname or 'xla_bridge' in record.pathname:
     return False
   if logging.get_verbosity() >= logging.DEBUG:
@@ -296,7 +296,7 @@ def _list_fields(argv: Sequence[str]) -> None:
 
 
 def _given(argv: Sequence[str]) -> str:
-  """The value of --config."""
+  """Returns the value of --config."""
   line = '\n'.join(argv) + '\n'
   match = re.search(r'^--?config(?:=|\n)(.*)$', line, re.MULTILINE)
   return match.group(1) if match else ''

@@ -102,7 +102,7 @@ def make(
   explicit: bool = True,
   devices: Sequence[jax.Device] | None = None,
 ) -> jax.sharding.Mesh:
-  """A mesh of AXES sizes (`sizes`) over the first of the devices.
+  """Returns a mesh of AXES sizes (`sizes`) over the first of the devices.
 
   Args:
     devices: None: those at hand
@@ -129,31 +129,31 @@ def is_explicit() -> bool:
 
 
 def spec(*axes: str | None, rules: Rules = COMPUTE):
-  """PartitionSpec of logical axes under the rules."""
+  """Returns the PartitionSpec of logical axes under the rules."""
   return PartitionSpec(*((a and rules[a]) or None for a in axes))
 
 
 def num_shards(
   axis: str, shape: Mapping[str, int], rules: Rules = COMPUTE
 ) -> int:
-  """Number of pieces into which a mesh of this shape splits a logical axis."""
+  """Counts the parts into which a mesh of this shape splits a logical axis."""
   return math.prod(shape[name] for name in rules[axis])
 
 
 def sharded_axis_or_none(axis: str) -> str | None:
-  """The logical axis if several devices of the mesh share it, else None."""
+  """Returns the logical axis if several devices share it, else None."""
   return axis if axis_size(axis) > 1 else None
 
 
 def axis_size(axis: str) -> int:
-  """Number of pieces of a logical axis on the mesh that is set; 1 without."""
+  """Counts the parts of a logical axis on the mesh that is set; 1 without."""
   if not active():
     return 1
   return num_shards(axis, jax.sharding.get_abstract_mesh().shape)
 
 
 def with_logical_sharding(x: jax.Array, *axes: str | None) -> jax.Array:
-  """x, laid out along the logical axes; the identity without a mesh."""
+  """Lays x out along the logical axes; the identity without a mesh."""
   if not active():
     return x
   if is_explicit():
@@ -162,7 +162,7 @@ def with_logical_sharding(x: jax.Array, *axes: str | None) -> jax.Array:
 
 
 def pad_to_divisible(x: jax.Array, dim: int, axis: str, filler=0) -> jax.Array:
-  """x, filled up at the end of a dim until the logical axis divides it."""
+  """Pads x at the end of a dim until the logical axis divides it."""
   if not sharded_axis_or_none(axis):
     return x
   pad = [(0, 0)] * x.ndim
@@ -171,21 +171,21 @@ def pad_to_divisible(x: jax.Array, dim: int, axis: str, filler=0) -> jax.Array:
 
 
 def einsum(formula: str, *args: jax.Array, axes: tuple[str | None, ...]):
-  """jnp.einsum whose result lies along the logical axes."""
+  """Computes jnp.einsum, whose result lies along the logical axes."""
   if is_explicit():
     return precision.einsum(formula, *args, out_sharding=spec(*axes))
   return with_logical_sharding(precision.einsum(formula, *args), *axes)
 
 
 def reshape(x: jax.Array, shape: tuple[int, ...], axes):
-  """x.reshape(shape), the result lying along the logical axes."""
+  """Returns x.reshape(shape), the result lying along the logical axes."""
   if is_explicit():
     return jnp.reshape(x, shape, out_sharding=spec(*axes))
   return x.reshape(shape)
 
 
 def gather_params(params, specs):
-  """Parameters as they are computed with: whole along the data axis."""
+  """Gathers parameters as they are computed with: whole along the data axis."""
   if not active():
     return params
   return jax.tree.map(
@@ -197,7 +197,7 @@ def gather_params(params, specs):
 
 
 def auto(f: Callable, *out_axes: tuple[str | None, ...] | None) -> Callable:
-  """f with the compiler choosing shardings inside.
+  """Wraps f so that the compiler chooses shardings inside.
 
   Under explicit axes plain indexing, segment sums and sorts raise; inside
   `auto` they do not. out_axes: one tuple of logical axes (None: replicated)
@@ -217,7 +217,7 @@ def auto(f: Callable, *out_axes: tuple[str | None, ...] | None) -> Callable:
 def shard_map(
   f: Callable, in_axes, out_axes, *, checked: bool = False
 ) -> Callable:
-  """f run by every device on its own piece of the arguments (`shard_map`).
+  """Runs f on every device, on its own piece of the arguments (`shard_map`).
 
   Args:
     in_axes, out_axes: logical axes of each argument, which lies along them
@@ -245,30 +245,30 @@ def shard_map(
 
 
 def psum(x: jax.Array, *axes: str) -> jax.Array:
-  """Sum over the pieces of logical axes; inside of `shard_map`."""
+  """Sums over the pieces of logical axes; inside of `shard_map`."""
   names = tuple(name for axis in axes for name in COMPUTE[axis])
   return jax.lax.psum(x, names) if active() else x
 
 
 def pmax(x: jax.Array, axis: str) -> jax.Array:
-  """Maximum over the pieces of a logical axis; inside of `shard_map`."""
+  """Returns the maximum over a logical axis's pieces; inside `shard_map`."""
   return jax.lax.pmax(x, COMPUTE[axis]) if active() else x
 
 
 def axis_index(axis: str):
-  """Index of this device on a logical axis; inside of `shard_map`."""
+  """Returns this device's index on a logical axis; inside of `shard_map`."""
   return jax.lax.axis_index(COMPUTE[axis]) if active() else 0
 
 
 def all_gather(x: jax.Array, axis: str, dim: int = 0) -> jax.Array:
-  """x of all devices along the axis, joined at dim; inside of `shard_map`."""
+  """Joins x of all devices along the axis at dim; inside of `shard_map`."""
   if not active():
     return x
   return jax.lax.all_gather(x, COMPUTE[axis], axis=dim, tiled=True)
 
 
 def psum_scatter(x: jax.Array, axis: str, dim: int = 0) -> jax.Array:
-  """Each device's part of the sum of x over them, `all_gather` undone."""
+  """Sums x over devices and keeps each one's part, `all_gather` undone."""
   if not active():
     return x
   return jax.lax.psum_scatter(
@@ -277,7 +277,7 @@ def psum_scatter(x: jax.Array, axis: str, dim: int = 0) -> jax.Array:
 
 
 def all_to_all(x: jax.Array, axis: str, split: int, join: int) -> jax.Array:
-  """x, dim `split` of which is cut up and sent to the devices of the axis.
+  """Cuts x up along dim `split` and sends it to the devices of the axis.
 
   What comes from them is joined at dim `join`; inside of `shard_map`.
   """
@@ -287,7 +287,7 @@ def all_to_all(x: jax.Array, axis: str, split: int, join: int) -> jax.Array:
 
 
 def abstract(specs):
-  """Shapes and dtypes of the parameters, with shardings if a mesh is set."""
+  """Returns shapes, dtypes of parameters; with shardings if a mesh is set."""
   return jax.tree.map(
     lambda p: jax.ShapeDtypeStruct(p.shape, p.dtype, sharding=_stored(p)),
     specs,
@@ -296,7 +296,7 @@ def abstract(specs):
 
 
 def shardings(specs):
-  """Shardings of the parameters on the mesh that is set; None without one."""
+  """Returns the parameters' shardings on the mesh that is set; None without."""
   return jax.tree.map(_stored, specs, is_leaf=is_param)
 
 
@@ -321,7 +321,7 @@ def check_divides(p: Param, sizes: Mapping[str, int]) -> None:
 
 
 def init(specs, key: jax.Array):
-  """Parameters, created already sharded."""
+  """Creates parameters that are sharded already."""
   leaves, tree = jax.tree.flatten(specs, is_leaf=is_param)
   for p in leaves:
     _stored(p)  # raise before anything is compiled
@@ -331,7 +331,7 @@ def init(specs, key: jax.Array):
 
 @functools.lru_cache(maxsize=32)
 def _creator(leaves: tuple[Param, ...], mesh) -> Callable:
-  """The compiled draw of parameters, one for all roles of the same shape."""
+  """Returns the compiled draw of parameters, one for all roles of a shape."""
   del mesh  # the one that is set, on which the result depends
 
   def create(key):

@@ -44,7 +44,7 @@ class OptimizerConfig(NamedTuple):
   qk_clip: float = 0.0  # largest attention logit (nn/qk_clip.py); 0: any
 
   def transform(self) -> Update:
-    """Transform from clipped gradients to parameter updates.
+    """Builds the transform from clipped gradients to parameter updates.
 
     Its update takes `rate`, the learning rate of the step, and `live`: False
     keeps the state.

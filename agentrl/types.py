@@ -134,14 +134,14 @@ class Batch(struct.PyTreeNode):
   written: Written | None = None  # by a service, for a memory of texts
 
   def reading(self, name: str) -> Rows:
-    """The rows of a reading; OWN: those that were sampled."""
+    """Returns the rows of a reading; OWN: those that were sampled."""
     return self.rows if name == OWN else self.readings[name]
 
   @classmethod
   def from_turns(
     cls, tokens, logp, *, reward, group, context=None, outcome=None, done=None
   ) -> 'Batch':
-    """Batch of ragged turns: one row of history for each trajectory.
+    """Builds a batch of ragged turns: one row of history for each trajectory.
 
     Args:
       tokens: [trajectory][turn][token], ids that the policy sampled

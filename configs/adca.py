@@ -29,7 +29,7 @@ from agentrl.configs import base
 
 
 def streams(c, attribution=()):
-  """Attribution and outcome; links of `attribution` follow the label."""
+  """Adds attribution and outcome; links of `attribution` follow the label."""
   c.advantage = ('attribution', 'outcome')
   c.stream.attribution = ('add_label', *attribution, 'center', 'scale')
   c.stream.outcome = ('episode_return', 'center', 'scale', 'at_last_turn')

@@ -24,7 +24,7 @@ from agentrl.configs import base
 
 
 def critic(c, trunk='learned'):
-  """Two Q and two V heads, and their moving average."""
+  """Sets two Q and two V heads, and their moving average."""
   base.role(c, 'critic', lr=1e-3, heads=4, trunk=trunk)
   base.role(c, 'target', kind='ema', heads=4, trunk=trunk)
   c.signal = ('archer',)

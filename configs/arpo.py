@@ -20,7 +20,7 @@ from agentrl.configs import base
 
 
 def branched(c):
-  """GRPO on trees, whose shared turns get the mean of their leaves."""
+  """Sets up GRPO on trees, whose shared turns get the mean of their leaves."""
   c.collect = 'branch'
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'center', 'scale', 'average')

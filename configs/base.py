@@ -72,7 +72,7 @@ ARGS = {
 def parse(
   arg: str, env: str = envs.JITTED[0], judged: str = ''
 ) -> dict[str, str]:
-  """'tiny,env=frozen_lake' -> {'tiny': 'yes', 'env': 'frozen_lake'}.
+  """Parses 'tiny,env=frozen_lake' -> {'tiny': 'yes', 'env': 'frozen_lake'}.
 
   Args:
     env, judged: where the argument names none
@@ -113,7 +113,7 @@ def get_config(
   env: str = envs.JITTED[0],
   judged: str = '',
 ) -> ConfigDict:
-  """Everything but the components of the method.
+  """Returns everything but the components of the method.
 
   Args:
     arg: of the config file, see `ARGS`
@@ -152,7 +152,7 @@ def get_config(
 
 
 def shrink(c: ConfigDict) -> None:
-  """The whole thing in under two minutes, with a gain that can be seen."""
+  """Shrinks it all to under two minutes, with a gain that can be seen."""
   c.steps, c.micro_batch = 64, 32
   c.rollout.batch = 64
   c.rollout.max_turns = min(c.rollout.max_turns, 6)

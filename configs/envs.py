@@ -285,7 +285,7 @@ def read(values: Mapping[str, Any]) -> env_sections.EnvConfig:
 
 
 def fit(c: ConfigDict) -> None:
-  """Sizes that fit the environment of c.env."""
+  """Sets sizes that fit the environment of c.env."""
   if not in_jit(c.env.name):
     c.update(LONGER)
   c.update(OWN.get(c.env.name, {}))
@@ -317,7 +317,7 @@ def of(c: ConfigDict | config.Config) -> base.EnvFamily:
 
 
 def family(c: ConfigDict) -> base.EnvFamily:
-  """The family of c.env, with a judge if c.service has a spare one."""
+  """Returns the family of c.env, with a judge if c.service has a spare one."""
   env_family = of(c)
   taken = {*base.needs(env_family), *component_services(c)}
   spare = 'judge' in c.service and 'judge' not in taken
@@ -325,14 +325,14 @@ def family(c: ConfigDict) -> base.EnvFamily:
 
 
 def described(c: ConfigDict) -> bool:
-  """Whether an agent's first sight of a task is known before it is played."""
+  """Tells if an agent's first sight of a task is known before it is played."""
   if in_jit(c.env.name):
     return True
   return isinstance(of(c), base.DescribesTasks)
 
 
 def component_services(c: ConfigDict) -> tuple[str, ...]:
-  """The services that judges and memories of the config ask."""
+  """Returns the services that judges and memories of the config ask."""
   hp, services = config.to_dict(c.hp), []
   for slot, named in (('judge', c.judge), ('memory', c.memory)):
     for name in named:
@@ -349,14 +349,14 @@ def proposes(c: ConfigDict) -> bool:
 
 
 def needs(c: ConfigDict) -> tuple[str, ...]:
-  """The services that the environment of c.env asks."""
+  """Returns the services that the environment of c.env asks."""
   if c.env.name in JITTED:
     return ()
   return base.needs(of(c))
 
 
 def terms(c: ConfigDict) -> tuple[str, ...]:
-  """Reward terms of turns, beside those that every record has."""
+  """Names reward terms of turns, beside those that every record has."""
   if c.env.name in JITTED:
     return (*TERMS[c.env.name], *marks(c))
   check_name(c.env.name)
@@ -382,7 +382,7 @@ def columns(c: ConfigDict) -> tuple[str, ...]:
 
 
 def spans(c: ConfigDict) -> tuple[str, ...]:
-  """Parts of a message that the environment tells apart, see types.Span.
+  """Names message parts that the environment tells apart, see types.Span.
 
   Beside those that every rollout of its kind marks.
   """

@@ -21,7 +21,7 @@ from agentrl.configs import base
 
 
 def smoothed(c, term):
-  """The bonus and the smoothing term of both forms of EPO, on GRPO."""
+  """Sets the bonus and the smoothing term of both forms of EPO, on GRPO."""
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'center', 'scale')
   c.signal = ('entropy_history',)

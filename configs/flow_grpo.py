@@ -19,7 +19,7 @@ from agentrl.configs import base
 
 
 def broadcast(c):
-  """The paper's advantage and loss."""
+  """Sets the paper's advantage and loss."""
   base.role(c, 'reference', kind='frozen')
   c.signal = ('reference',)
   c.advantage = ('episode',)

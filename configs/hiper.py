@@ -26,7 +26,7 @@ from agentrl.configs import base
 
 
 def levels(c, signal, heads):
-  """Messages in parts; a critic of `heads` values; actions and subgoals."""
+  """Sets parts of messages, a critic of `heads` values, actions, subgoals."""
   c.rollout.kind = 'options'
   c.rollout.update(dict(action_prefix='>', max_message_tokens=5, window=2))
   base.role(c, 'value', lr=1e-3, heads=heads)

@@ -48,7 +48,7 @@ class EditsConfig:
     str,
     OneOf(*ARMS),
     "what a call does: drops turns ('own'), is answered and drops nothing"
-    " ('ignored'), or that, and the oldest turns go when there is no room"
+    " ('ignored'), or that, and the oldest turns go once room runs out"
     " ('window')",
   ] = 'own'
   most: Annotated[Count, 'most edits of a trajectory'] = 4

@@ -17,7 +17,7 @@ from agentrl.configs import base
 
 
 def critic(c):
-  """The critic as all of PPO's variants have it."""
+  """Sets the critic as all of PPO's variants have it."""
   base.role(c, 'value', lr=1e-3, heads=1)
   c.signal = ('value',)
   base.hp(c, 'signal', 'value', clip=2.0)

@@ -71,7 +71,7 @@ class StagePlan(NamedTuple):
 def plans(
   c: Config | ConfigDict, names: tuple[str, ...] = ()
 ) -> list[StagePlan]:
-  """The stages that have steps to do, in order.
+  """Returns the stages that have steps to do, in order.
 
   Args:
     names: in place of c.stages
@@ -118,14 +118,14 @@ def check(c: Config) -> None:
 
 
 def changes(stage: Mapping[str, Any]) -> dict[str, Any]:
-  """{path: value} of what differs in a stage."""
+  """Returns {path: value} of what differs in a stage."""
   own = domain.fields(StageConfig)
   tree = {k: v for k, v in to_dict(stage).items() if k not in own}
   return traverse_util.flatten_dict(tree, sep='.')
 
 
 def config_of(c: Config | ConfigDict, name: str) -> ConfigDict:
-  """The config that the stage is played with, without stages of its own."""
+  """Returns the config the stage is played with, without stages of its own."""
   new = ConfigDict(to_dict(c))
   stage, given = new.stage[name], changes(c.stage[name])
   with new.unlocked(), new.ignore_type():
@@ -223,12 +223,12 @@ def there(c: Any, path: str) -> bool:
 
 
 def world(c: Config | ConfigDict) -> str:
-  """Text that is equal for configs with the same tasks."""
+  """Returns text that is equal for configs with the same tasks."""
   return json.dumps([to_dict(c.env), c.data], sort_keys=True, default=str)
 
 
 def sampled(c: Config | ConfigDict) -> str:
-  """Text that is equal for configs whose samplers do the same."""
+  """Returns text that is equal for configs whose samplers do the same."""
   whole = to_dict(c)
   tree = {name: whole[name] for name in _SAMPLED}
   hp = {x: y for x, y in whole['hp'].items() if x in _SAMPLED_HP}

@@ -14,7 +14,7 @@ TURNS = 4
 
 
 def add(arguments: dict) -> str:
-  """The sum as text, or why there is none."""
+  """Returns the sum as text, or why there is none."""
   try:
     return str(arguments['a'] + arguments['b'])
   except (KeyError, TypeError) as error:
@@ -22,13 +22,13 @@ def add(arguments: dict) -> str:
 
 
 def post_reward(address: str, key: str, task: dict, answer: str) -> None:
-  """1 for an answer that ends with the right number, else 0."""
+  """Posts 1 for an answer that ends with the right number, else 0."""
   reward = float(answer.split()[-1:] == [task['answer']])
   post(address, key, {'reward': reward})
 
 
 def post(address: str, key: str, earned: dict) -> None:
-  """What a task earned: {'reward': number}, and 'score' in [0, 1], 'terms'."""
+  """Posts a task's pay: {'reward': number}, and 'score' in [0, 1], 'terms'."""
   request = urllib.request.Request(
     f'{address}/reward',
     json.dumps(earned).encode(),

@@ -32,7 +32,7 @@ OPTIMIZER = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(3e-3))
 
 
 def answer(guess: int, number: int) -> int:
-  """The environment: what is said to a wrong guess."""
+  """Answers a wrong guess, as the environment."""
   return HIGHER if guess < number else LOWER
 
 
@@ -63,7 +63,7 @@ def rollout(policy: rl.Policy, numbers: np.ndarray, seed: int) -> rl.Batch:
 
 
 def group_advantage(batch: rl.Batch) -> jax.Array:
-  """(R - mean) / (std + eps) over the attempts at a task, at each token."""
+  """Returns (R - mean) / (std + eps) over a task's attempts, at each token."""
   returns = batch.turns.reward.sum(axis=1)  # [B]
   moments = rl.ops.group_moments(returns, batch.ids['group'])
   advantage = rl.ops.zscore(returns, moments)  # [B]
@@ -71,7 +71,7 @@ def group_advantage(batch: rl.Batch) -> jax.Array:
 
 
 def loss(params, policy: rl.Policy, batch: rl.Batch, advantage) -> jax.Array:
-  """PPO's clipped loss; every trajectory weighs the same."""
+  """Computes PPO's clipped loss; every trajectory weighs the same."""
   logp = policy.forward(params, batch.rows).logp  # [N, T]
   log_ratio = rl.ops.log_ratio(logp, batch.rows.logp)
   value = rl.ops.ppo_clip(log_ratio, advantage, low=CLIP, high=CLIP)

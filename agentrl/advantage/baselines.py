@@ -157,7 +157,7 @@ def weigh_by_difficulty(
 
 
 def _difficulty(x: LinkInputs, top: float, floor: float):
-  """Weights of the turns, and where D is known: [B, K] each.
+  """Returns weights of the turns, and where D is known: [B, K] each.
 
   One attempt does not say how hard a task is: its weight is 1.
   """

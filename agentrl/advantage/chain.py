@@ -47,7 +47,7 @@ def zero(batch: Batch) -> Credit:
 
 
 def size(credit: Credit) -> Array:
-  """Σ |summands| of the turns' values, for `ops.rounding`: [B, K]."""
+  """Sums |summands| of the turns' values, for `ops.rounding`: [B, K]."""
   own = jnp.abs(credit.turn)
   return own if credit.size is None else jnp.maximum(own, credit.size)
 
@@ -75,7 +75,7 @@ def advantage(
   batch: Batch,
   signals: Signals,
 ) -> Linked:
-  """Σ_s coef_s · stream_s, then the links of `post`; never differentiated.
+  """Sums coef_s · stream_s, then runs the links of `post`; not differentiated.
 
   Args:
     streams: name -> links.
@@ -109,7 +109,7 @@ def compute_advantage(
   batch: Batch,
   signals: Signals | None = None,
 ) -> Credit:
-  """Credit of one stream of registered links.
+  """Computes the credit of one stream of registered links.
 
   Its `token` is the whole advantage of a token, its turn's included, as losses
   read it.
@@ -139,7 +139,7 @@ def compute_advantage(
 
 
 def token_advantage(credit: Credit, rows: Rows) -> Array:
-  """A_nt = turn[traj_nt, turn_nt] + token_nt; 0 outside of messages."""
+  """Returns A_nt = turn[traj_nt, turn_nt] + token_nt; 0 outside of messages."""
   chex.assert_rank([credit.turn, credit.token], 2)
   b, k = credit.turn.shape
   index = segment.TurnIndex(rows.traj, rows.turn, b, k)
@@ -148,7 +148,7 @@ def token_advantage(credit: Credit, rows: Rows) -> Array:
 
 
 def per_turn(credit: Credit, batch: Batch) -> Array:
-  """Mean of `token_advantage` over the sampled tokens of each turn: [B, K]."""
+  """Averages `token_advantage` over the sampled tokens of each turn: [B, K]."""
   rows, index = batch.rows, segment.index(batch)
   token = token_advantage(credit, rows)
   count = index.to_turns(rows.sampled.astype(token.dtype))
@@ -186,7 +186,7 @@ def _add(out: Credit, credit: Credit, coef, rows: Rows, name: str) -> Credit:
 
 
 def _size(credit: Credit, rows: Rows):
-  """Mean |A| over the tokens that are trained on, as (sum, weight).
+  """Averages |A| over the tokens that are trained on, as (sum, weight).
 
   0 if no token is trained on.
   """

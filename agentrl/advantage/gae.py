@@ -33,7 +33,7 @@ _NEEDS: dict[str, Any] = {
 def gae_tokens(
   x: LinkInputs, *, gamma: Discount = 1.0, lam: Discount = 0.95
 ) -> Linked:
-  """A_t over the sampled tokens of a trajectory.
+  """Returns A_t over the sampled tokens of a trajectory.
 
   r_t is the token's own value in the stream, plus the turn's at its last
   sampled token.
@@ -50,7 +50,7 @@ def gae_tokens(
 def gae_turns(
   x: LinkInputs, *, gamma: Discount = 1.0, lam: Discount = 0.95
 ) -> Linked:
-  """A_k over turns; V_k is the value at the turn's first sampled token.
+  """Returns A_k over turns; V_k is the value at the turn's first sampled token.
 
   All tokens of a turn share A_k; the value is regressed at the first.
 
@@ -74,7 +74,7 @@ def gae_match(
   lam: Discount = 0.95,
   moment: Named = 'moment',
 ) -> Linked:
-  """A over the turns of a match, in the order they were played (MARFT).
+  """Returns A over the turns of a match, in the order they were played (MARFT).
 
     δ_m = r_m + γ V_{m+1} − V_m;   A_m = δ_m + γ λ A_{m+1}
 
@@ -174,7 +174,7 @@ def _over_tokens(
 
 
 def _regress(x: LinkInputs, a, target, where) -> Linked:
-  """Credit with tokens a, and the target [N, T] at the tokens `where`."""
+  """Returns credit with tokens a, and a target [N, T] at the tokens `where`."""
   mask = group_stats.counted(x.batch, 'trajectory')
   mask = segment.index(x.batch).to_tokens(mask)
   credit = returns.regress(x, 'value', target, where)

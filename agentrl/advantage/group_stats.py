@@ -34,7 +34,7 @@ Ddof = Annotated[
 
 
 def cells(batch: Batch, by: Sequence[str]) -> Array:
-  """Equal ids [B, K] i32 for turns with equal values of the columns.
+  """Returns equal ids [B, K] i32 for turns with equal values of the columns.
 
   Raises ValueError for a column that the batch does not have.
   """
@@ -54,7 +54,7 @@ def cells(batch: Batch, by: Sequence[str]) -> Array:
 
 
 def counted(batch: Batch, unit: str) -> Array:
-  """Turns that enter statistics, [B, K] bool. Raises for an unknown unit."""
+  """Marks turns that enter statistics, [B, K] bool. Raises for unknown unit."""
   OneOf(*group.UNITS).check('unit', unit)
   whole = unit == 'trajectory'
   return counting.counted(batch, 'trajectory' if whole else 'turn')
@@ -64,7 +64,7 @@ def counted(batch: Batch, unit: str) -> Array:
 
 
 def turn_pool(batch: Batch) -> group.PoolUnit:
-  """Correspondence of tokens [N, T] and the turns [B, K] they are in."""
+  """Relates tokens [N, T] to the turns [B, K] that they are in."""
   index = segment.index(batch)
   return group.PoolUnit(
     add=index.to_turns, top=index.largest_turns, spread=index.to_tokens

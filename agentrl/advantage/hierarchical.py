@@ -39,7 +39,7 @@ class Segments(NamedTuple):
 
 
 def segments(batch: Batch) -> Segments:
-  """Segments of equal subgoal; the first sampled turn always starts one."""
+  """Finds segments of equal subgoal; the first sampled turn starts one."""
   has = returns.sampled_turns(batch)
   before = jnp.cumsum(has.astype(jnp.int32), axis=1) - has
   start = has & ((batch.turns.terms['switch'] != 0) | (before == 0))
@@ -48,7 +48,7 @@ def segments(batch: Batch) -> Segments:
 
 
 def to_go(reward: Array, v_high: Array, s: Segments, gamma: float) -> Array:
-  """q [B, K]: the rest of the segment, and what follows by V_high."""
+  """Returns q [B, K]: the rest of the segment, and what follows by V_high."""
   chex.assert_equal_shape([reward, v_high, s.has])
   after = jnp.where(s.end, segment.next_turn(v_high, s.has), 0)
   factor = jnp.where(s.end, 0, gamma)
@@ -58,7 +58,7 @@ def to_go(reward: Array, v_high: Array, s: Segments, gamma: float) -> Array:
 def low(
   reward: Array, v_low: Array, v_high: Array, s: Segments, gamma, lam
 ) -> Array:
-  """A [B, K] of actions: GAE inside each segment."""
+  """Returns A [B, K] of actions: GAE inside each segment."""
   chex.assert_equal_shape([reward, v_low, v_high, s.has])
   after = jnp.where(
     s.end, segment.next_turn(v_high, s.has), segment.next_turn(v_low, s.has)
@@ -69,7 +69,7 @@ def low(
 
 
 def high(reward: Array, v_high: Array, s: Segments, gamma, lam) -> Array:
-  """A [B, K] of subgoals, at the turns that start a segment, else 0."""
+  """Returns A [B, K] of subgoals, at the turns that start a segment, else 0."""
   q = to_go(reward, v_high, s, gamma)
   delta = jnp.where(s.start, q - v_high, 0)
   factor = gamma * jnp.where(s.start, lam, 1)
@@ -90,7 +90,7 @@ def _needs(name: str, span: str) -> dict:
 def hae_low(
   x: LinkInputs, *, gamma: Discount = 1.0, lam: Discount = 1.0
 ) -> Linked:
-  """The normalised advantage of actions, on the tokens of the action.
+  """Returns the normalised advantage of actions, on the tokens of the action.
 
   Args:
     gamma: discount per turn
@@ -107,7 +107,7 @@ def hae_low(
 def hae_high(
   x: LinkInputs, *, gamma: Discount = 1.0, lam: Discount = 0.95
 ) -> Linked:
-  """The normalised advantage of subgoals, on those that start a segment.
+  """Returns the normalised advantage of subgoals, where they start a segment.
 
   Args:
     lam: per segment
@@ -121,7 +121,7 @@ def hae_high(
 
 @registry.register('link', **_needs('switch', 'switch'))
 def hae_switch(x: LinkInputs, *, gamma: Discount = 1.0) -> Linked:
-  """The normalised advantage of keeping or switching, on that token.
+  """Returns the normalised advantage of keeping or switching, on that token.
 
   Args:
     gamma: discount per turn
@@ -163,7 +163,7 @@ def hae_switch_gain(x: LinkInputs) -> Linked:
 
 
 def switch_gain(switched: Array, p: Array, gap: Array) -> Array:
-  """(s − β) (V_high − V_low) [B, K].
+  """Returns (s − β) (V_high − V_low) [B, K].
 
   Args:
     switched: bool
@@ -175,14 +175,14 @@ def switch_gain(switched: Array, p: Array, gap: Array) -> Array:
 
 
 def _first(value: Array, batch: Batch) -> Array:
-  """The value at the first sampled token of each turn: [B, K]."""
+  """Returns the value at the first sampled token of each turn: [B, K]."""
   index = segment.index(batch)
   first, _ = index.bounds(batch.rows.sampled)
   return index.at_turns(value, first)
 
 
 def _regress(x: LinkInputs, name: str, goal, turns) -> Credit:
-  """With targets of the value `name`, at the first tokens of the turns."""
+  """Adds targets of the value `name` at the first tokens of the turns."""
   index = segment.index(x.batch)
   first, _ = index.bounds(x.batch.rows.sampled)
   goal, turns = index.to_tokens(goal), index.to_tokens(turns)
@@ -190,7 +190,7 @@ def _regress(x: LinkInputs, name: str, goal, turns) -> Credit:
 
 
 def _assign(x: LinkInputs, a, turns, span: Span) -> Linked:
-  """White a of the turns, on the tokens of the span."""
+  """Whitens a over the turns and puts it on the tokens of the span."""
   rows = x.batch.rows
   turns &= group_stats.counted(x.batch, 'trajectory')
   white, metrics = group_stats.on_turns(

@@ -38,12 +38,12 @@ _mask = registry.register(
 
 
 def behaviour(rows: Rows, otherwise: Array) -> Array:
-  """b [N, T], nats; `otherwise` at tokens that no policy sampled."""
+  """Returns b [N, T], nats; `otherwise` at tokens that no policy sampled."""
   return jnp.where(rows.sampled & (rows.logp != 0), rows.logp, otherwise)
 
 
 def ratio(x: LinkInputs, unit: str, within=TurnIndex.sum_within) -> Array:
-  """r [N, T] of the unit a token is in; units are UNITS.
+  """Returns r [N, T] of the unit a token is in; units are UNITS.
 
   Args:
     within: TurnIndex.sum_within or TurnIndex.mean_within
@@ -58,7 +58,7 @@ def ratio(x: LinkInputs, unit: str, within=TurnIndex.sum_within) -> Array:
 
 
 def _means(x: LinkInputs, **columns: Array) -> Metrics:
-  """Means over tokens that weigh, as (sum, weight)."""
+  """Averages over tokens that weigh, as (sum, weight)."""
   weight = jnp.where(x.batch.rows.sampled, x.credit.weight, 0)
   total = jnp.sum(weight)
   return {key: (jnp.sum(y * weight), total) for key, y in columns.items()}
@@ -114,7 +114,7 @@ def geometric_mask(
   low: Annotated[float, Real(0, most='high')] = 0.0,
   high: Width = 5.0,
 ) -> Linked:
-  """Weight 0 where the geometric mean of r is outside [low, high].
+  """Zeroes weights where the geometric mean of r is outside [low, high].
 
   The mean does not grow with length, so one width fits all.
 
@@ -130,7 +130,7 @@ def geometric_mask(
 
 @_mask
 def second_moment_mask(x: LinkInputs, *, bound: Positive = 0.04) -> Linked:
-  """Weight 0 on the tokens of largest d² until the mean of d² is ≤ bound.
+  """Zeroes weights on the tokens of largest d² until the mean of d² is ≤ bound.
 
   d = log π_old − log μ of a token, nats; what is kept is the largest set of
   smallest d² whose mean is within the bound (M2PO, arXiv 2510.01161). The mean

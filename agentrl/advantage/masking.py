@@ -15,7 +15,7 @@ from agentrl.types import Array, Credit, Linked, LinkInputs, Span
 
 
 def _keep(credit: Credit, mask: Array) -> Linked:
-  """Credit that weighs nothing off the mask [N, T]; the share it keeps."""
+  """Zeroes credit weights off the mask [N, T]; measures the share it keeps."""
   weight = jnp.where(mask, credit.weight, 0)
   metrics = {'kept': (jnp.sum(weight), jnp.sum(credit.weight))}
   return credit.replace(weight=weight), metrics

@@ -59,7 +59,7 @@ def scale_by_count(
 
 
 def visits(cell: Array, mask: Array) -> Array:
-  """N_k = |{j ≤ k: cell_j = cell_k}| of masked turns: [B, K] i32."""
+  """Returns N_k = |{j ≤ k: cell_j = cell_k}| of masked turns: [B, K] i32."""
   chex.assert_equal_shape([cell, mask])
   k = cell.shape[1]
   same = cell[:, :, None] == cell[:, None, :]  # [B, K, K]

@@ -15,7 +15,7 @@ from agentrl.types import Linked, LinkInputs, Span
   leaves='token',
 )
 def uncertain_prefix(x: LinkInputs, *, share: Share = 0.2) -> Linked:
-  """A_t of prefix tokens where the policy is most uncertain, 0 on the others.
+  """Zeroes A_t of prefix tokens but where the policy is most uncertain.
 
   Kept are the ⌈share · n⌉ of largest entropy among the n prefix tokens that are
   trained on; sampled tokens are as before (Prefix-RFT, arXiv 2507.01679). A

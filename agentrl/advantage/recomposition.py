@@ -15,7 +15,7 @@ from agentrl.types import Array, Batch, Linked, LinkInputs
 
 @registry.register('link', needs=('column:group',), takes='any')
 def priority_turns(x: LinkInputs, *, share: Share = 0.8) -> Linked:
-  """Weight 0 but for the priority batch, by number of turns.
+  """Zeroes all weights but the priority batch's, by number of turns.
 
   Of a group's n_c solutions the ⌈share · n_c⌉ shortest have priority, and the
   ⌈share · n_w⌉ longest of its n_w failures; of equal ones the first.
@@ -31,7 +31,7 @@ def priority_turns(x: LinkInputs, *, share: Share = 0.8) -> Linked:
 def priority_term(
   x: LinkInputs, *, share: Share = 0.8, term: Named = 'tokens'
 ) -> Linked:
-  """`priority_turns` by the sum of a term, such as 'tokens' or 'calls'.
+  """Applies `priority_turns` by the sum of a term, such as 'tokens' or 'calls'.
 
   Args:
     share: of solutions and of failures that have priority
@@ -52,7 +52,7 @@ def _weighing(x: LinkInputs, length: Array, share: float) -> Linked:
 
 
 def priority(batch: Batch, length: Array, share: float) -> Array:
-  """Trajectories of the priority batch, of those that count: [B] bool.
+  """Marks trajectories of the priority batch, of those that count: [B] bool.
 
   Args:
     length: [B]

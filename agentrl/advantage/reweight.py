@@ -23,7 +23,7 @@ from agentrl.types import Linked, LinkInputs, RewardInputs, Span
 
 @registry.register('link', needs=('span:{name}',), takes='any', leaves='token')
 def on_span(x: LinkInputs, *, name: Named = 'call') -> Linked:
-  """A on the tokens of a span, 0 on all others.
+  """Keeps A on the tokens of a span, 0 on all others.
 
   Args:
     name: of types.Span, in small letters; a call has its arguments in it
@@ -46,7 +46,7 @@ def gate(
   ),
   otherwise: Number = 0.0,
 ) -> Linked:
-  """x_k where s_f Σ_j y_{f,j} ≥ t_f for every term f, else `otherwise`.
+  """Keeps x_k where s_f Σ_j y_{f,j} ≥ t_f for every term f, else `otherwise`.
 
   A condition on a stream, of the whole trajectory. After `min_max` it pays
   preferences to solutions alone (ToolOrchestra, arXiv 2511.21689).
@@ -112,7 +112,7 @@ def duration_weight(
 
 
 def _mean(x, mask):
-  """Mean over the mask; 1 where it would be 0."""
+  """Averages over the mask; 1 where it would be 0."""
   mean = jnp.sum(x) / jnp.maximum(jnp.sum(mask), 1)
   return jnp.where(mean > 0, mean, 1)
 
@@ -152,7 +152,7 @@ def success_rate(
 
 @registry.register('link', needs=('*by',), takes='any')
 def flip_below_mean(x: LinkInputs, *, by: Columns = ('group',)) -> Linked:
-  """−x on trajectories whose return is below the mean of their cell.
+  """Negates x on trajectories whose return is below the mean of their cell.
 
   What pulls the policy to a teacher pushes it away there: the gate of TT-OPD
   (arXiv 2605.02943). Returns that are all equal flip nothing.

@@ -69,7 +69,7 @@ def state_values(
   gamma: float,
   sweeps: int,
 ) -> Array:
-  """V of each turn's cell after `sweeps` sweeps: [B, K], 0 where not valid.
+  """Returns V of each turn's cell after `sweeps` sweeps: [B, K], 0 if invalid.
 
   Args:
     reward: [B, K], in units of the return

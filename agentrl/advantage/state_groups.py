@@ -40,7 +40,7 @@ def require_members(
   unit: group_stats.Unit = 'trajectory',
   least: Count = 5,
 ) -> Linked:
-  """x_k, but 0 in cells with fewer than `least` units (CM2, 2602.12268).
+  """Keeps x_k, but 0 in cells with fewer than `least` units (CM2, 2602.12268).
 
   Args:
     least: units that a cell must have
@@ -162,7 +162,7 @@ def _over_history(
   alpha: float,
   first: float,
 ) -> Linked:
-  """The mean of f over the levels of each turn, weighted by w_k."""
+  """Returns the mean of f over the levels of each turn, weighted by w_k."""
   chex.assert_rank(x.credit.turn, 2)
   top = whole = levels = jnp.zeros_like(x.credit.turn)
   metrics: Metrics = {}
@@ -182,7 +182,7 @@ def _over_history(
 
 
 def _levels(batch: Batch, depth: int):
-  """The batch with history for a state, for k = 0..depth states before it.
+  """Yields the batch with history for a state, k = 0..depth states before it.
 
   Turns with fewer turns before them do not enter (`scored` False).
   """

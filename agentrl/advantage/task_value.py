@@ -14,7 +14,7 @@ from agentrl.types import Array, Batch, Linked, LinkInputs
 
 
 def task_value(batch: Batch) -> Array:
-  """V = p (1 − p) of each trajectory's group: [B].
+  """Returns V = p (1 − p) of each trajectory's group: [B].
 
   p is the mean return of the members that count, each clipped to [0, 1]. 0
   where they agree, and of trajectories that do not count.

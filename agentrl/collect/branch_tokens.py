@@ -112,7 +112,7 @@ def branch_tokens(
 def scores(
   entropy: Array, omega: Array, index: segment.TurnIndex, sampled: Array
 ) -> Array:
-  """BS_t = z(H_t) z(Ω_t) where both are above 0, else −inf: [N, T].
+  """Returns BS_t = z(H_t) z(Ω_t) where both are above 0, else −inf: [N, T].
 
   z over the sampled tokens of the trajectory, 0 where all are equal.
 

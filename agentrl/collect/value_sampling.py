@@ -16,7 +16,7 @@ Least = Annotated[float, domain.Real(0, 0.25, below=True)]
 
 @registry.register('collect')
 def value_sampling(x: CollectInputs, *, least: Least = 0.0) -> Batch:
-  """Groups without value make room for others at tasks of high value.
+  """Replaces groups without value by others at tasks of high value.
 
     V = p (1 − p) of a group, see advantage/task_value.py
     tasks of the second attempts ~ V / Σ V over the groups of the first ones
@@ -50,14 +50,14 @@ def value_sampling(x: CollectInputs, *, least: Least = 0.0) -> Batch:
 
 
 def group_values(batch: Batch) -> Array:
-  """V of the group, for members that do not count too: [B]."""
+  """Returns V of the group, for members that do not count too: [B]."""
   return jnp.maximum(
     segment.segment_max(task_value(batch), select.group_ids(batch)), 0
   )
 
 
 def drawn(value: Array, group: Array, noise: Array) -> Array:
-  """A trajectory of the group that is drawn for each group: [B] i32.
+  """Returns a trajectory of the group that is drawn for each group: [B] i32.
 
   The groups' values divide [0, 1) in their order; that in whose part the noise
   of a group lies is drawn for it. Of no value at all, each group has an equal

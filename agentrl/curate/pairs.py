@@ -104,7 +104,7 @@ def every_pair(
 
 
 def _largest(batch: Batch, gap: Array, most: int) -> Batch:
-  """Pairs each trajectory with those of its largest gaps [B, B], −inf: none."""
+  """Pairs each trajectory across its largest gaps [B, B], −inf: none."""
   most = min(most, len(gap))
   gap, lose = jax.lax.top_k(gap, most)  # [B, most]
   win = jnp.repeat(jnp.arange(len(gap)), most)
@@ -277,7 +277,7 @@ def node_pairs(
 
 
 def _score(batch: Batch, score: str) -> tuple[Array, Array]:
-  """What is compared, and Σ |summands| for `ops.rounding`: [B] each."""
+  """Returns what is compared, and Σ |summands| for `ops.rounding`: [B] each."""
   OneOf(*SCORES).check('curate: score', score)
   if score == 'outcome':
     return batch.outcome, jnp.abs(batch.outcome)
@@ -290,13 +290,13 @@ def _mates(peers: Array, live: Array) -> Array:
 
 
 def _clear(value, size, other, other_size, margin) -> Array:
-  """Whether a value exceeds another by more than margin and rounding."""
+  """Tells whether a value exceeds another by more than margin and rounding."""
   slack = ops.rounding(jnp.maximum(size, other_size))
   return value - other > jnp.maximum(margin, slack)
 
 
 def _with(batch: Batch, win: Array, lose: Array, chosen: Array) -> Batch:
-  """The batch with pairs of trajectories [P]; those chosen have weight 1."""
+  """Adds pairs of trajectories [P] to the batch; those chosen have weight 1."""
 
   def half(traj):
     traj = traj.astype(jnp.int32)

@@ -9,7 +9,7 @@ from agentrl.types import Batch, Span
 
 @registry.register('curate', needs=('span:prefix',), gives=('weight:prefix',))
 def train_prefix(batch: Batch) -> Batch:
-  """Weight 1 for the tokens of prefixes, as for those that were sampled.
+  """Gives weight 1 to the tokens of prefixes, as to those that were sampled.
 
   Of trajectories that count. Losses that look at sampled tokens only see no
   difference.

@@ -18,7 +18,7 @@ from agentrl.types import Array, Batch, Span
 
 
 def keep(batch: Batch, mask: Array) -> Batch:
-  """The batch with trajectories outside of the mask [B] bool dropped."""
+  """Drops the batch's trajectories outside of the mask [B] bool."""
   chex.assert_rank(mask, 1)
   rows, turns = batch.rows, batch.turns
   weight = mask.astype(rows.weight.dtype)
@@ -30,12 +30,12 @@ def keep(batch: Batch, mask: Array) -> Batch:
 
 
 def group_ids(batch: Batch) -> Array:
-  """The group of each trajectory as an id in [0, B): [B] i32."""
+  """Returns the group of each trajectory as an id in [0, B): [B] i32."""
   return segment.compact_ids(batch.ids['group'])
 
 
 def peer_ids(batch: Batch) -> Array:
-  """Equal ids for trajectories of one group and one agent: [B] i32.
+  """Returns equal ids for trajectories of one group and one agent: [B] i32.
 
   Who acts in the first turn is whose trajectory it is: seats of a match are
   trajectories of one group, and do other things.
@@ -44,7 +44,7 @@ def peer_ids(batch: Batch) -> Array:
 
 
 def varied(x: Array, batch: Batch, size: Array | None = None) -> Array:
-  """Trajectories that count in groups that do not agree on x [B]: [B] bool.
+  """Marks trajectories that count, in groups that differ in x [B]: [B] bool.
 
   Args:
     size: Σ |summands| of x, for `ops.rounding`
@@ -55,13 +55,13 @@ def varied(x: Array, batch: Batch, size: Array | None = None) -> Array:
 
 
 def clearly_below(x: Array, size: Array, group: Array, live: Array) -> Array:
-  """Number of live members of the group with less, rounding aside: [B] i32."""
+  """Counts live members of the group with less, rounding aside: [B] i32."""
   slack = ops.rounding(segment.segment_max(size, group, live))
   return segment.count_below(x, x - jnp.where(live, slack, 0), group, live)
 
 
 def rank(score: Array, group: Array, live: Array) -> Array:
-  """Rank by score among the live members of the group: [B] i32.
+  """Ranks by score among the live members of the group: [B] i32.
 
   Of equal scores the earlier one comes first.
   """
@@ -69,7 +69,7 @@ def rank(score: Array, group: Array, live: Array) -> Array:
 
 
 def order(score: Array, second: Array, group: Array, live: Array) -> Array:
-  """Rank by score, then by a second score, as `rank`: [B] i32."""
+  """Ranks by score, then by a second score, as `rank`: [B] i32."""
   chex.assert_equal_shape([score, second, group, live])
   index = jnp.arange(score.shape[0])
   lower = index[None] < index[:, None]
@@ -128,7 +128,7 @@ def contrastive(batch: Batch, *, share: domain.Share = 0.5) -> Batch:
 
 
 def reasoning_tokens(batch: Batch) -> Array:
-  """Sampled tokens that are neither in a call nor in an answer: [B] f32."""
+  """Counts sampled tokens in neither a call nor an answer: [B] f32."""
   rows = batch.rows
   acts = segment.in_span(rows.span, Span.CALL)
   acts |= segment.in_span(rows.span, Span.ANSWER)
@@ -183,7 +183,7 @@ def correct_and_clean_calls(
 
 
 def _on_correct(batch: Batch, penalty: Array, share: float) -> Batch:
-  """Failures in proportion, and solutions of least penalty [B]."""
+  """Selects failures in proportion, and solutions of least penalty [B]."""
   group, live = group_ids(batch), counting.trajectories(batch)
   won = live & (batch.outcome > 0.5)
   lost = live & ~won

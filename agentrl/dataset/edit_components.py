@@ -39,7 +39,7 @@ Spans = Annotated[
 
 @registry.register('edit')
 def keep_solved(xs: Trajectories, *, above: Number = 0.5):
-  """Those whose outcome is above 0.5, or another threshold.
+  """Keeps trajectories whose outcome is above 0.5, or another threshold.
 
   Args:
     above: threshold of the outcome, exclusive
@@ -49,7 +49,7 @@ def keep_solved(xs: Trajectories, *, above: Number = 0.5):
 
 @registry.register('edit')
 def keep_unsolved(xs: Trajectories):
-  """Those whose outcome is at most 0.5."""
+  """Keeps trajectories whose outcome is at most 0.5."""
   return [x for x in xs if not x.solved]
 
 
@@ -57,7 +57,7 @@ def keep_unsolved(xs: Trajectories):
 def keep_with_term(
   xs: Trajectories, *, term: Named = 'progress', above: Number = 0.0
 ):
-  """Those with a turn that has the term.
+  """Keeps trajectories with a turn that has the term.
 
   Args:
     term: what a turn has
@@ -70,7 +70,7 @@ def keep_with_term(
 def keep_without_term(
   xs: Trajectories, *, term: Named = 'invalid', above: Number = 0.0
 ):
-  """Those without a turn that has the term.
+  """Keeps trajectories without a turn that has the term.
 
   Args:
     term: what a turn has
@@ -81,13 +81,13 @@ def keep_without_term(
 
 @registry.register('edit')
 def shortest_solved_per_task(xs: Trajectories):
-  """The solved trajectory of fewest tokens of each task (RoRecomp)."""
+  """Keeps the solved trajectory of fewest tokens of each task (RoRecomp)."""
   return selections.shortest_solved_per_task(xs)
 
 
 @registry.register('edit')
 def in_pairs(xs: Trajectories, *, most: Count = 4, margin: NotNegative = 0.0):
-  """Winners and losers of each task in turn, by outcome, for sft.pairs.
+  """Lists winners and losers of each task in turn, by outcome, for sft.pairs.
 
   Args:
     most: pairs of a task: the r-th best with the r-th worst, r < most
@@ -104,7 +104,7 @@ def select(
   n: Count = 1000,
   largest: Annotated[bool, Flag()] = True,
 ):
-  """The n of largest or smallest length, entropy, novelty or reward.
+  """Keeps the n of largest or smallest length, entropy, novelty or reward.
 
   Args:
     key: what trajectories are ordered by
@@ -118,7 +118,7 @@ def select(
 def subset(
   xs: Trajectories, *, n: Count = 1000, seed: Annotated[int, Whole(0)] = 0
 ):
-  """At most n, drawn at random from (seed, their number); order is kept.
+  """Keeps at most n, drawn at random from (seed, their number), in order.
 
   Args:
     n: how many are kept, at most
@@ -145,7 +145,7 @@ def cut_at_first(
 def drop_turns(
   xs: Trajectories, *, terms: Names = ('invalid',), above: Number = 0.0
 ):
-  """Weight 0 on messages of turns that have one of the terms; contexts stay.
+  """Zeroes weights of messages of turns with one of the terms; contexts stay.
 
   Args:
     terms: what a turn has
@@ -162,7 +162,7 @@ def drop_turns(
 def remove_turns(
   xs: Trajectories, *, term: Named = 'invalid', above: Number = 0.0
 ):
-  """Turns that have the term taken out, with their answers (CLEANER).
+  """Takes out turns that have the term, with their answers (CLEANER).
 
   A trajectory that has no turn left is left out.
 
@@ -176,7 +176,7 @@ def remove_turns(
 
 @registry.register('edit')
 def mask_spans(xs: Trajectories, *, spans: Spans = ('prefix',)):
-  """Weight 0 on message tokens of the spans (MaskSearch and others).
+  """Zeroes weights of message tokens of the spans (MaskSearch and others).
 
   Args:
     spans: names of the spans (types.Span), in lower case
@@ -187,13 +187,13 @@ def mask_spans(xs: Trajectories, *, spans: Spans = ('prefix',)):
 
 @registry.register('edit')
 def only_observations(xs: Trajectories):
-  """Weights on what the environment answered alone (Early Experience)."""
+  """Puts weights on what the environment answered alone (Early Experience)."""
   return [edits.only_observations(x) for x in xs]
 
 
 @registry.register('edit')
 def share_prefixes(xs: Trajectories, *, power: NotNegative = 1.0):
-  """Turns that n trajectories begin with weigh 1 / n^power each (KAT-Coder).
+  """Weighs turns that n trajectories begin with by 1 / n^power (KAT-Coder).
 
   1: a turn of a tree weighs once, 0: once for each of its leaves.
 
@@ -205,7 +205,7 @@ def share_prefixes(xs: Trajectories, *, power: NotNegative = 1.0):
 
 @registry.register('edit')
 def weigh_by_reward(xs: Trajectories, *, temperature: Positive = 1.0):
-  """Messages weighed by exp((r_k - max r) / temperature), in (0, 1].
+  """Weighs messages by exp((r_k - max r) / temperature), in (0, 1].
 
   Reward-weighted regression on single turns (RISE, arXiv 2407.18219). max r is
   over all turns of all of the trajectories, so that no weight overflows; the

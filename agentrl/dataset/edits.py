@@ -52,7 +52,7 @@ def splice(
   shared: int | None = None,
   correction: Sequence[StoredTurn] = (),
 ) -> StoredTrajectory:
-  """Turns [0, k) of one, a correction, then another's from `shared` on.
+  """Joins turns [0, k) of one, a correction, and another's from `shared` on.
 
   The first `shared` turns are common to both; turns [shared, k) are the bad
   ones, with weight 0 (Agent-R, arXiv:2501.11425: the first error, a reflection,
@@ -93,12 +93,12 @@ def splice(
 
 
 def drop_turns(x: StoredTrajectory, where: TurnPredicate) -> StoredTrajectory:
-  """Message weights of the chosen turns set to 0; the context is kept."""
+  """Sets the message weights of the chosen turns to 0; the context is kept."""
   return _each(x, lambda k, t: _weighing(t, 0.0) if where(k, t) else t)
 
 
 def remove_turns(x: StoredTrajectory, where: TurnPredicate) -> StoredTrajectory:
-  """The chosen turns taken out, with what the environment answered.
+  """Returns the chosen turns taken out, with what the environment answered.
 
   History 'full': message m_k and its answer c_{k+1} are taken out, and m_{k+1}
   follows c_k, as if it had been written there (CLEANER, deep
@@ -145,7 +145,7 @@ def mask(
   spans: Collection[Span] = (),
   where: TurnPredicate = lambda k, turn: True,
 ) -> StoredTrajectory:
-  """Weights 0 on message tokens of the spans, in the chosen turns.
+  """Sets weights 0 on message tokens of the spans, in the chosen turns.
 
   A call has its arguments in it. Without spans nothing is masked; whole turns
   are `drop_turns`.
@@ -165,7 +165,7 @@ def weighted(
   x: StoredTrajectory,
   weight: Callable[[int, StoredTurn], float | np.ndarray],
 ) -> StoredTrajectory:
-  """Message weights as a function of (k, turn) gives them, [M] or a number.
+  """Sets message weights by a function of (k, turn): [M] or a number.
 
   Raises:
     ValueError: they have another shape, or are negative or not finite.
@@ -188,7 +188,7 @@ def weighted(
 
 
 def only_observations(x: StoredTrajectory) -> StoredTrajectory:
-  """Weights on what the environment answered, and on nothing else.
+  """Puts weights on what the environment answered, and on nothing else.
 
     loss = −Σ_{k ≥ 1} log π(c_k | c_0 m_0 ... c_{k−1} m_{k−1})
 
@@ -219,7 +219,7 @@ def hindsight(
   x: StoredTrajectory,
   relabel: Callable[[StoredTrajectory], tuple[int | str, float] | None],
 ) -> StoredTrajectory:
-  """The trajectory with the task and outcome that a function gives it.
+  """Returns the trajectory with the task and outcome that a function gives it.
 
   For goals that were reached though another was set (hindsight experience
   replay, arXiv:1707.01495). None leaves it. Tokens stay: a task that stands in
@@ -248,7 +248,7 @@ def _each(
 def _weighing(
   turn: StoredTurn, weight, context_weight: np.ndarray | None = None
 ) -> StoredTurn:
-  """The turn with these weights, [M] or a number; itself if it has them."""
+  """Gives the turn these weights, [M] or a number; itself if it has them."""
   size = turn.message.shape
   w = np.broadcast_to(np.asarray(weight, np.float32), size).copy()
   c = turn.context_weight if context_weight is None else context_weight
@@ -258,7 +258,7 @@ def _weighing(
 
 
 def _in_place_of(first: StoredTurn, turn: StoredTurn) -> StoredTurn:
-  """The turn's message behind the context that the first one was written in."""
+  """Puts the turn's message behind the context the first one was written in."""
   return turn._replace(
     context=first.context,
     context_span=first.context_span,

@@ -49,7 +49,7 @@ def load(
 
 
 def encode_messages(tasks: Sequence[Any]) -> tfds_store.Records:
-  """Records of `env.base.HostTask`s."""
+  """Encodes records of `env.base.HostTask`s."""
   features = {name: tfds.features.Text() for name in ('task', 'said', 'key')}
   return features, [
     {

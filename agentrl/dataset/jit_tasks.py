@@ -48,7 +48,7 @@ def load(
   *,
   folder: str | os.PathLike[str],
 ) -> JitTaskSet:
-  """`count` tasks of the source; built into `folder` if they are not there.
+  """Loads `count` tasks of the source, built into `folder` if not there yet.
 
   Raises:
     ValueError: as `tfds_store.load`; tasks have arrays of one shape.
@@ -67,7 +67,7 @@ def load(
 
 
 def encode_arrays(examples: Sequence[Solved]) -> tfds_store.Records:
-  """Records of tasks that are arrays, actions padded with -1.
+  """Encodes records of tasks that are arrays, actions padded with -1.
 
   Raises:
     ValueError: if arrays differ in names, shapes or dtypes between examples,

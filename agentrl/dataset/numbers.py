@@ -19,13 +19,13 @@ _WORDS = ('nan', 'inf', '-inf')  # of logs, which are strict JSON
 
 
 def number(name: str, value: Any, *, low: float = -math.inf) -> float:
-  """A finite number as a float32 holds it. Raises ValueError for another."""
+  """Returns a finite number as float32. Raises ValueError for another."""
   Real(low).check(name, value)
   return float(np.float32(value))
 
 
 def logged(name: str, value: Any) -> float:
-  """A number of a log, which need not be finite. Raises ValueError else."""
+  """Returns a log's number, finite or not. Raises ValueError for another."""
   if value in _WORDS or isinstance(value, float):
     return float(np.float32(float(value)))
   return number(name, value)
@@ -34,7 +34,7 @@ def logged(name: str, value: Any) -> float:
 def whole(
   name: str, value: Any, *, low: int = -WHOLE, high: int = WHOLE
 ) -> int:
-  """A whole number. Raises ValueError for another."""
+  """Returns a whole number. Raises ValueError for another."""
   Whole(low, high).check(name, value)
   return int(value)
 
@@ -47,7 +47,7 @@ def listed(name: str, value: Any) -> list[Any]:
 
 
 def token_ids(name: str, values: Any, vocab: int = 0) -> np.ndarray:
-  """Tokens [N] i32, below `vocab` where that is not 0.
+  """Returns tokens [N] i32, below `vocab` where that is not 0.
 
   Raises:
     ValueError: names the first that is no token id.
@@ -58,7 +58,7 @@ def token_ids(name: str, values: Any, vocab: int = 0) -> np.ndarray:
 def whole_numbers(
   name: str, values: Any, low: int = -WHOLE, high: int = WHOLE
 ) -> np.ndarray:
-  """Whole numbers [N] i32; see `token_ids`."""
+  """Returns whole numbers [N] i32; see `token_ids`."""
   x = _array(name, values, (int,), Whole(low, high))
   return x.astype(np.int32)
 
@@ -71,13 +71,13 @@ def reals(
   *,
   finite: bool = True,
 ) -> np.ndarray:
-  """Numbers [N] f32; see `token_ids`."""
+  """Returns numbers [N] f32; see `token_ids`."""
   x = _array(name, values, (int, float), Real(low, high), finite)
   return x.astype(np.float32)
 
 
 def log_probs(name: str, values: Any, *, finite: bool = True) -> np.ndarray:
-  """Log-probs [N] f32, nats; see `token_ids`."""
+  """Returns log-probs [N] f32, nats; see `token_ids`."""
   return reals(name, values, high=_ROUNDING, finite=finite)
 
 
@@ -88,7 +88,7 @@ def _array(
   of: Whole | Real,
   finite: bool = True,
 ) -> np.ndarray:
-  """The numbers as an array of numpy's own choice, in the range of a domain."""
+  """Converts numbers to an array of numpy's own choice, in a domain's range."""
   if not isinstance(values, np.ndarray | list | tuple):
     raise ValueError(f'{name} must be a list of numbers, got {values!r:.80}')
   if isinstance(values, np.ndarray) or {*map(type, values)} <= {*kinds}:

@@ -15,7 +15,7 @@ def read(
   phase: str = 'rl',
   steps: tuple[int, int] | None = None,
 ) -> Iterator[StoredTrajectory]:
-  """The trajectories that a run logged, in their order, one at a time.
+  """Returns the trajectories that a run logged, in their order, one at a time.
 
   Args:
     run: its folder, the --workdir

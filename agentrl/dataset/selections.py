@@ -11,22 +11,22 @@ Score = Callable[[Sequence[StoredTrajectory]], list[float]]
 
 
 def length(xs: Sequence[StoredTrajectory]) -> list[float]:
-  """Number of tokens of all messages."""
+  """Counts the tokens of all messages."""
   return [float(x.tokens) for x in xs]
 
 
 def reward(xs: Sequence[StoredTrajectory]) -> list[float]:
-  """Sum of the rewards of all turns."""
+  """Sums the rewards of all turns."""
   return [float(x.reward) for x in xs]
 
 
 def entropy(xs: Sequence[StoredTrajectory]) -> list[float]:
-  """Mean entropy of message tokens, nats; 0 without one."""
+  """Averages the entropy of message tokens, nats; 0 without one."""
   return [sum(turn.entropy for turn in x.turns) / max(x.tokens, 1) for x in xs]
 
 
 def novelty(xs: Sequence[StoredTrajectory]) -> list[float]:
-  """Number of distinct states that no trajectory before it in the list has."""
+  """Counts distinct states that no trajectory before it in the list has."""
   seen: set[int] = set()
   out = []
   for x in xs:
@@ -51,7 +51,7 @@ def select(
   n: int,
   largest: bool = True,
 ) -> list[StoredTrajectory]:
-  """The n trajectories of largest or smallest key, best first.
+  """Returns the n trajectories of largest or smallest key, best first.
 
   Fewer if there are; of equal ones the first.
 
@@ -76,7 +76,7 @@ def select(
 def shortest_solved_per_task(
   xs: Sequence[StoredTrajectory],
 ) -> list[StoredTrajectory]:
-  """The solved trajectory with fewest message tokens of each task.
+  """Returns the solved trajectory with fewest message tokens of each task.
 
   In the order of the list; tasks that none solved are left out (the
   short-and-correct half of RoRecomp).
@@ -92,7 +92,7 @@ def shortest_solved_per_task(
 def in_pairs(
   xs: Sequence[StoredTrajectory], *, most: int = 1, margin: float = 0.0
 ) -> list[StoredTrajectory]:
-  """Winners and losers of each task in turn: win, lose, win, lose, ...
+  """Lists winners and losers of each task in turn: win, lose, win, lose, ...
 
   The r-th best of a task with its r-th worst by outcome, r < most and at most
   half of them; of equal outcomes the first in the list is better. A pair that

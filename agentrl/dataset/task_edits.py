@@ -42,7 +42,7 @@ def splice_correction(
   texts: Texts = ('wait',),
   max_turns: Count0 = 0,
 ):
-  """Failures up to their first error, a correction, and a good path (Agent-R).
+  """Splices failures up to their error, a correction, a good path (Agent-R).
 
     bad turns [0, k]  correction  turns [j, n) of a good one of the same task
 
@@ -109,7 +109,7 @@ def splice_correction(
 
 @registry.register('edit')
 def recoveries(xs: Trajectories):
-  """What was solved from where an expert's failure could be made good (EEF).
+  """Keeps what was solved from where an expert's failure could be mended (EEF).
 
   arXiv 2504.13145. A group are attempts that begin with the first l turns of
   one failed trajectory, of several lengths l (prefix 'spaced_prefix').
@@ -147,7 +147,7 @@ def recoveries(xs: Trajectories):
 def _expert_weighed(
   x: StoredTrajectory, given: int, needed: set[int]
 ) -> StoredTrajectory:
-  """Weight 1 on needed ones of the given turns, 0 on the others of them."""
+  """Sets weight 1 on needed ones of the given turns, 0 on the others."""
 
   def weight(k: int, turn: StoredTurn):
     return turn.weight if k >= given else float(k in needed)
@@ -157,7 +157,7 @@ def _expert_weighed(
 
 @registry.register('edit')
 def own_transitions(xs: Trajectories):
-  """What the first own action behind a prefix leads to (Early Experience).
+  """Keeps where the first own action behind a prefix leads (Early Experience).
 
     loss = -log π(s'_j | s_0 a_0 .. s_i a_j)   for alternatives j at state i
 
@@ -196,7 +196,7 @@ def reflections(
   idles: Template = '{other} idles',
   most: Count = 2,
 ):
-  """Why the expert's action is better than others (Early Experience).
+  """Explains why the expert's action is better than others (Early Experience).
 
     loss = -log π(c_i, a_i | s_0 a_0 .. s_i)
 
@@ -269,14 +269,14 @@ def _history(x: StoredTrajectory, k: int) -> tuple:
 
 
 def given_turns(x: StoredTrajectory) -> int:
-  """How many first turns the policy did not write."""
+  """Counts the first turns that the policy did not write."""
   wrote = [not np.any(turn.span == Span.PREFIX) for turn in x.turns]
   return wrote.index(True) if any(wrote) else len(wrote)
 
 
 @registry.register('edit')
 def best_of_group(xs: Trajectories):
-  """One trajectory of each group: best outcome, then most votes (RISE).
+  """Keeps one trajectory of each group: best outcome, then most votes (RISE).
 
   A vote for a last message is a trajectory of that outcome which ends with it;
   of equal ones the first. Of attempts with one prefix, the last turns are best
@@ -302,7 +302,7 @@ def keep_attempts(
   which: Annotated[str, OneOf('better', 'best', 'success')] = 'better',
   above: Number = 0.5,
 ):
-  """Weight 0 on turns but those that are good attempts at the task (RISE).
+  """Zeroes weights of turns that are not good attempts at the task (RISE).
 
   Where every turn is an attempt, with rewards r_k (arXiv 2407.18219):
 
@@ -331,7 +331,7 @@ def keep_attempts(
 
 
 def shared_turns(a: StoredTrajectory, b: StoredTrajectory) -> int:
-  """How many first turns of both have equal contexts and messages."""
+  """Counts first turns of both that have equal contexts and messages."""
   count = 0
   for x, y in zip(a.turns, b.turns, strict=False):
     read = np.array_equal(x.context, y.context)

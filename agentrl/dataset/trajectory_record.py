@@ -51,7 +51,7 @@ TEXTS = ('task', 'history', 'term_names', 'id')
 
 
 def features() -> dict[str, Any]:
-  """Name -> feature of a record.
+  """Maps names to the features of a record.
 
   context_size, message_size [K]: tokens of each turn
   term_names: a JSON list of T names; terms, term_given [K T]: their values,
@@ -70,7 +70,7 @@ def features() -> dict[str, Any]:
 
 
 def encode(x: StoredTrajectory) -> dict[str, Any]:
-  """The record of a trajectory; numbers become float32."""
+  """Returns the record of a trajectory; numbers become float32."""
   columns: dict[str, Any] = {
     name: [turn[i] for turn in x.turns]
     for i, name in enumerate(StoredTurn._fields)
@@ -103,7 +103,7 @@ def encode(x: StoredTrajectory) -> dict[str, Any]:
 
 
 def decode(record: Mapping[str, Any]) -> StoredTrajectory:
-  """The trajectory of a record.
+  """Returns the trajectory of a record.
 
   Raises:
     ValueError: it is not the one that was written.

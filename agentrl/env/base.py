@@ -261,7 +261,7 @@ class EnvMaker(Protocol):
     """As of the family."""
 
   def env(self) -> HostEnv:
-    """As of the family."""
+    """Returns an environment, as the family does."""
 
 
 @runtime_checkable

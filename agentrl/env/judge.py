@@ -49,7 +49,7 @@ class WithJudge:
     return (*base.needs(self.family), 'judge')
 
   def name(self) -> str:
-    """The family's: the tasks are the same."""
+    """Returns the family's name: the tasks are the same."""
     return self.family.name()
 
   def sizes(self) -> Mapping[str, int]:
@@ -97,5 +97,5 @@ class JudgeEnv:
 
 
 def transcript(messages: Sequence[Message]) -> str:
-  """The conversation as text for a judge."""
+  """Writes the conversation as text for a judge."""
   return '\n'.join(f'[{m.role}] {m.content}' for m in messages)

@@ -16,12 +16,12 @@ Task = TypeVar('Task')
 
 
 def content_key(content: bytes) -> str:
-  """16 hexadecimal digits of SHA-256: the same on every host and run."""
+  """Hashes to 16 hex digits of SHA-256: the same on every host and run."""
   return hashlib.sha256(content).hexdigest()[:16]
 
 
 def symmetric_key(plane: np.ndarray) -> str:
-  """Content key of a board u8[H, W], equal for its mirrored and turned forms.
+  """Hashes a board u8[H, W], equally for its mirrored and turned forms.
 
   key = hash(min over the 8 symmetries of the square of (shape, cells))
   """
@@ -31,12 +31,12 @@ def symmetric_key(plane: np.ndarray) -> str:
 
 
 def split_of(key: str) -> str:
-  """The split a key belongs to: a property of the key alone."""
+  """Returns the split a key belongs to: a property of the key alone."""
   return 'test' if int(key, 16) % TEST_SHARE == 0 else 'train'
 
 
 def split_rng(split: str, seed: int) -> np.random.Generator:
-  """The host randomness of a split.
+  """Returns the host randomness of a split.
 
   Raises:
     ValueError: unknown split or negative seed.
@@ -55,7 +55,7 @@ def distinct_tasks(
   count: int,
   patience: int = 5000,
 ) -> Iterator[Task]:
-  """The first `count` new tasks of a split among random drafts.
+  """Returns the first `count` new tasks of a split among random drafts.
 
   Args:
     draw: gives a key and a draft, or None when this draw came to nothing.

@@ -12,17 +12,17 @@ from agentrl.runtime import text_files
 
 
 def key(content: Any) -> str:
-  """Content id of what JSON can hold."""
+  """Hashes what JSON can hold to a content id."""
   return splits.content_key(json.dumps(content, sort_keys=True).encode())
 
 
 def split(content: Any) -> str:
-  """The split that content alone would be in."""
+  """Returns the split that content alone would be in."""
   return splits.split_of(key(content))
 
 
 def name(kind: str, family: EnvFamily, *files: str) -> str:
-  """<kind>-<hash of all settings, and of what the files hold>.
+  """Returns <kind>-<hash of all settings, and of what the files hold>.
 
   Args:
     files: that the settings name; '' for none.
@@ -42,7 +42,7 @@ def drawn(
   count: int,
   seed: int,
 ) -> Iterator[HostTask]:
-  """Distinct random tasks of a split; see `EnvFamily.tasks`.
+  """Draws distinct random tasks of a split; see `EnvFamily.tasks`.
 
   Args:
     draw: -> what makes a task what it is, which JSON can hold and order does
@@ -63,7 +63,7 @@ def drawn(
 def seeds(
   split: str, count: int, seed: int, *, seats: int = 0
 ) -> Iterator[HostTask]:
-  """Tasks {'seed'} of a package that keeps to itself what it draws.
+  """Returns tasks {'seed'} of a package that keeps to itself what it draws.
 
   They are told apart by their seed alone, so where there are few positions,
   two tasks may be the same one.
@@ -86,7 +86,7 @@ def seeds(
 
 
 def of_split(tasks: Sequence[HostTask], split: str) -> list[HostTask]:
-  """The distinct tasks of a split, ordered by their keys.
+  """Returns the distinct tasks of a split, ordered by their keys.
 
   Args:
     tasks: all there are; of those with one key the first counts.
@@ -98,7 +98,7 @@ def of_split(tasks: Sequence[HostTask], split: str) -> list[HostTask]:
 def sizes(
   of_split: Callable[[str], Sequence], where: str, remedy: str
 ) -> dict[str, int]:
-  """Tasks by split; see `base.FiniteFamily`.
+  """Returns tasks by split; see `base.FiniteFamily`.
 
   Args:
     of_split: the distinct tasks of a split.
@@ -119,7 +119,7 @@ def sizes(
 def chosen(
   tasks: Sequence[HostTask], split: str, count: int, seed: int, where: str
 ) -> Iterator[HostTask]:
-  """The first `count` of the tasks of a split, in an order from the seed.
+  """Returns the first `count` tasks of a split, in an order from the seed.
 
   Args:
     tasks: the distinct ones of the split (`of_split`).

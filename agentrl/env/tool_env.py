@@ -120,7 +120,7 @@ _TOO_MANY = Malformed(
 
 
 def final(message: str) -> str | None:
-  """Text of the one answer of a message; None without one, or with several.
+  """Returns the text of a message's one answer; None if not just one.
 
   Nothing that is only thought is an answer.
   """
@@ -129,12 +129,12 @@ def final(message: str) -> str | None:
 
 
 def answers(message: str) -> list[str]:
-  """Text of each answer of a message."""
+  """Returns the text of each answer of a message."""
   return ANSWER.findall(spoken(message))
 
 
 def answer_message(answer: str) -> str:
-  """The message that ends a task."""
+  """Returns the message that ends a task."""
   return f'<answer>{answer}</answer>'
 
 

@@ -48,7 +48,7 @@ class Dialogue:
     self._talk: list[Message] = []
 
   def ask(self, system: str, message: str) -> str:
-    """The user's reply.
+    """Returns the user's reply.
 
     Args:
       system: what it knows and wants now, in place of what it was given before.
@@ -100,16 +100,16 @@ class UserCase(Protocol):
     """What can be asked for, each a lower-case word."""
 
   def value(self, patience: int) -> float:
-    """The optimal value from here on, with this much patience left."""
+    """Returns the optimal value from here on, with this much patience left."""
 
   def expert(self, patience: int) -> str:
-    """The next message of an optimal policy."""
+    """Returns the next message of an optimal policy."""
 
   def needs(self, topic: str, patience: int) -> bool:
-    """Whether a question about it is needed now; patience is above 0."""
+    """Tells whether a question about it is needed now; patience is above 0."""
 
   def prepare(self, topic: str) -> str:
-    """The user's system text for a question about the topic, once each."""
+    """Makes the user's system text for a question on the topic, once each."""
 
   def record(self, topic: str, reply: str) -> Mapping[str, float]:
     """Takes in the reply -> columns, `refused` among them."""
@@ -153,7 +153,7 @@ class UserEnv:
     pass
 
   def expert(self) -> str:
-    """The next message of an optimal policy."""
+    """Returns the next message of an optimal policy."""
     return self._case.expert(self._patience)
 
   def _turn(self, message: str) -> Step:
@@ -191,7 +191,7 @@ class UserEnv:
 
 
 def find_topic(message: str, topics: Collection[str]) -> str | None:
-  """The topic that the questions of a message name; None if not just one.
+  """Finds the topic that a message's questions name; None if not just one.
 
   Understands 'colour?', 'ask colour?' and 'I see. Which COLOUR is it?'.
   """
@@ -203,12 +203,12 @@ def find_topic(message: str, topics: Collection[str]) -> str | None:
 
 
 def words(text: str) -> list[str]:
-  """The words of a text in lower case, without punctuation."""
+  """Returns the words of a text in lower case, without punctuation."""
   return _WORD.findall(text.lower())
 
 
 def yes_or_no(text: str) -> str | None:
-  """The 'yes' or 'no' that a reply begins with; None if with neither."""
+  """Finds the 'yes' or 'no' that a reply begins with; None if neither."""
   match = _YES_OR_NO.match(text)
   return match[1].lower() if match else None
 
@@ -216,7 +216,7 @@ def yes_or_no(text: str) -> str | None:
 def demonstration(
   env: UserEnv, task: Mapping[str, Any], opening: Sequence[str] = ()
 ) -> tuple[str, ...]:
-  """The messages of the optimal policy; () where they do not solve the task.
+  """Lists the optimal policy's messages; () where they do not solve the task.
 
   What the user does must follow from the task alone, not from the seed.
 

@@ -59,7 +59,7 @@ class SessionAnswers:
     model: str,
     seconds: float,
   ):
-    """seconds: how long an answer is kept for retries."""
+    """Keeps each answer for retries, `seconds` long."""
     self.session, self._generator, self._model = session, generator, model
     self._seconds = seconds
     self._answers: dict[bytes, SharedReply] = {}

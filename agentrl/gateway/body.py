@@ -8,7 +8,7 @@ from agentrl.gateway.request import RefusedError
 
 
 async def read(request: Request, most: int, seconds: float) -> bytes:
-  """The body of a request.
+  """Reads the body of a request.
 
   Args:
     most: bytes; a larger one is refused before it is held

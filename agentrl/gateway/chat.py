@@ -97,7 +97,7 @@ def usage(reply: ModelReply) -> dict[str, int]:
 
 
 def logprobs(reply: ModelReply) -> dict[str, Any]:
-  """Log-probs of the tokens, each named by its id."""
+  """Returns the log-probs of the tokens, each named by its id."""
   done = reply.completion
   content = [
     {'token': f'token_id:{i}', 'logprob': x, 'bytes': None, 'top_logprobs': []}

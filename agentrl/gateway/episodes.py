@@ -14,7 +14,7 @@ from agentrl.text import chat_format
 
 
 def turns_of(stage: HostEnvBundle, session: Session) -> list[TurnData]:
-  """The finished calls of a session, in the order of its rows."""
+  """Returns the finished calls of a session, in the order of its rows."""
   out: list[TurnData] = []
   words, graph = stage.talk.words, session.graph
   for number in [n for n, call in graph.calls.items() if call.ids is None]:
@@ -48,7 +48,7 @@ def turns_of(stage: HostEnvBundle, session: Session) -> list[TurnData]:
 def conversation(
   stage: HostEnvBundle, session: Session
 ) -> list[Mapping[str, Any]]:
-  """The messages of the last call and its answer; [] without a call."""
+  """Returns the messages of the last call and its answer; [] without a call."""
   if not session.completions:
     return []
   number = list(session.completions)[-1]  # the one that finished last

@@ -90,7 +90,7 @@ class Guard:
       )
 
   def _is_own(self, host: str) -> bool:
-    """Whether no other site can make a name with this Host resolve here."""
+    """Tells if no other site can make a name with this Host resolve here."""
     match = _HOST.fullmatch(host)
     if match is None:
       return False
@@ -101,7 +101,7 @@ class Guard:
 
 
 def _is(name: str, kind: str = 'version') -> bool:
-  """Whether a host is an IP address of a kind."""
+  """Returns whether a host is an IP address of a kind."""
   try:
     return bool(getattr(ipaddress.ip_address(name), kind))
   except ValueError:

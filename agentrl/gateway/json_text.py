@@ -20,7 +20,7 @@ _PART = re.compile(
 
 
 def loads(raw: bytes | str) -> Any:
-  """The value of a text; half a surrogate pair in it reads as U+FFFD.
+  """Returns the value of a text; half a surrogate pair in it reads as U+FFFD.
 
   Raises:
     ValueError: it is not JSON in UTF-8, is nested too deeply, or has too many
@@ -48,13 +48,13 @@ def loads(raw: bytes | str) -> Any:
 
 
 def dumps(value: Any) -> bytes:
-  """The text of a value, in UTF-8 whatever its strings hold."""
+  """Returns the text of a value, in UTF-8 whatever its strings hold."""
   text = json.dumps(value, ensure_ascii=False, separators=(',', ':'))
   return surrogates.replaced(text).encode()
 
 
 def _has_many(text: str) -> bool:
-  """True of more than PARTS parts."""
+  """Tells whether a text has more than PARTS parts."""
   # Those inside of strings too, but for most quotes that are escaped.
   most = sum(map(text.count, ('"', '[', '{', ',', '\\\\"')))
   if most - text.count('\\"') <= PARTS:
@@ -67,7 +67,7 @@ def _has_many(text: str) -> bool:
 
 
 def _inside(value: Any) -> Iterable[Any]:
-  """Objects and lists inside a value."""
+  """Returns the objects and lists inside a value."""
   if isinstance(value, dict):
     value = value.values()
   elif not isinstance(value, list):

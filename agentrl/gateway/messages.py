@@ -69,7 +69,7 @@ def _tool(x: Mapping[str, Any], where: str):
 
 
 def _messages(x: Mapping[str, Any], where: str) -> list[ChatMessage]:
-  """A message; results of tools in it are messages of their own, first."""
+  """Splits a message: tool results in it are messages of their own, first."""
   role, content = x.get('role'), x.get('content')
   if role not in ('user', 'assistant', 'system'):
     raise lib.RefusedError(
@@ -116,7 +116,7 @@ def _blocks(reply: ModelReply) -> list[dict[str, Any]]:
 
 
 def _ending(reply: ModelReply) -> dict[str, str | None]:
-  """Why the message ended; calls go before a stop sequence behind them."""
+  """Says why the message ended; calls go before a stop sequence behind them."""
   if reply.finish == 'stop' and isinstance(reply.stop, str):
     return {'stop_reason': 'stop_sequence', 'stop_sequence': reply.stop}
   return {'stop_reason': _FINISH[reply.finish], 'stop_sequence': None}

@@ -179,7 +179,7 @@ class _Batch:
     threading.Thread(target=live, daemon=True).start()
 
   def _take(self) -> list[tuple[int, Episode]]:
-    """Episodes of the programs that have ended, or had their time."""
+    """Takes episodes of the programs that have ended, or had their time."""
     out = []
     while not self._answers.empty():
       answer = self._answers.get()
@@ -213,7 +213,7 @@ class _Batch:
   def _result(
     self, play: _Play, error: Exception | None
   ) -> tuple[float, float, Status]:
-    """Reward, score and status: the post, else the grade, else how it ended.
+    """Returns reward, score, status: the post, else grade, else how it ended.
 
     A program that failed after its session had met a limit, or over a message
     that was cut, may have failed because of it: the trajectory was truncated,
@@ -242,7 +242,7 @@ class _Batch:
     return score, score, _status(score, limit)
 
   def _terms(self, session: Session) -> dict[str, float]:
-    """Posted numbers that the family names; others are counted."""
+    """Returns posted numbers that the family names; others are counted."""
     posted = session.reward.terms if session.reward else {}
     names = posted.keys() & set(self._family.columns)
     if others := len(posted) - len(names):
@@ -252,7 +252,7 @@ class _Batch:
   def _fault(
     self, play: _Play, kind: str, error: Exception
   ) -> tuple[float, float, Status]:
-    """A program that fails costs its own trajectory only."""
+    """Ends the trajectory of a program that failed, and no other."""
     text = 'A program failed (%s): %s: %s'
     name = type(error).__name__
     logging.log_first_n(logging.WARNING, text, 3, kind, name, error)

@@ -17,7 +17,7 @@ class Reward(NamedTuple):
 
 
 def reward_of(body: Mapping[str, Any]) -> Reward:
-  """A reward with its score; a reward in [0, 1] is a score by itself.
+  """Returns a reward with its score; a reward in [0, 1] is a score by itself.
 
   Raises:
     RefusedError: no finite number, no score, or terms that are no numbers.

@@ -148,7 +148,7 @@ class _Server(uvicorn.Server):
 
 
 def _protocol(connections: Connections, seconds: float) -> type:
-  """HTTP/1.1 over bounded connections; closes those that send no request."""
+  """Makes HTTP/1.1 over bounded connections; closes those without a request."""
 
   class BoundedProtocol(H11Protocol):
     def connection_made(self, transport) -> None:
@@ -185,7 +185,7 @@ def _protocol(connections: Connections, seconds: float) -> type:
       return self.cycle is None or self.cycle.response_complete
 
     def _expect(self) -> None:
-      """The next request has its time from now on, if it has not begun."""
+      """Gives the next request its time from now on, if it has not begun."""
       if self._deadline is None:
         self._deadline = self.loop.call_later(seconds, self._check)
 

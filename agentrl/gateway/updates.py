@@ -11,7 +11,7 @@ class WeightUpdates:
   """Takes versions one after the other, in the thread of the server."""
 
   def __init__(self, update: Callable[[str, int], None]):
-    """update: see `GatewayApp`."""
+    """Takes `update`: see `GatewayApp`."""
     self._update, self._turn = update, asyncio.Lock()
     self._taken: tuple[str, int] | None = None
 

@@ -47,7 +47,7 @@ _ASIDES = {
 
 
 def check_size(text: str) -> str:
-  """The text. Raises JudgeFault for one that is too long to be an answer."""
+  """Returns the text. Raises JudgeFault for one too long to be an answer."""
   if len(text) > LONGEST:
     raise JudgeFault(
       f'an answer of {len(text)} characters, of which {LONGEST} are read'
@@ -56,12 +56,12 @@ def check_size(text: str) -> str:
 
 
 def scale(most: float) -> str:
-  """The end of a scale as a judge reads it, and writes it."""
+  """Writes the end of a scale as a judge reads and writes it."""
   return f'{most:.15g}'
 
 
 def number(text: str, most: float = 1.0) -> float:
-  """The number that an answer states, over `most`: in [0, 1].
+  """Returns the number that an answer states, over `most`: in [0, 1].
 
   The scale itself is no number of the answer: '8/10', '8 out of 10', '8, from 0
   to 10', '8 on a scale of 1 to 10' are 8 where `most` is 10, and '80%' is 80
@@ -84,7 +84,7 @@ def number(text: str, most: float = 1.0) -> float:
 
 
 def _scale_pattern(most: float) -> re.Pattern[str]:
-  """What says on which scale a number is, in a line."""
+  """Finds what says in a line on which scale a number is."""
   top = rf'{re.escape(scale(most))}(?:\.0+)?(?![.,]?\w|[/%])'
   ends = rf'(?<![\w.,/%+−-])[01](?:\.0+)? ?(?:to|through|[-–—]) ?{top}'
   on = r'\b(?:on|in|using) (?:an?|the)'
@@ -103,7 +103,7 @@ def _scale_pattern(most: float) -> re.Pattern[str]:
 
 
 def _numbers(line: str) -> list[Mention]:
-  """The numbers of a line: floats, or texts where they are not plain."""
+  """Reads the numbers of a line: floats, or texts where they are not plain."""
   out = []
   for match in _NUMERIC.finditer(line):
     if re.search(r'\d', match[0]):
@@ -115,7 +115,7 @@ def _numbers(line: str) -> list[Mention]:
 
 
 def _without_items(lines: list[str]) -> list[str]:
-  """The lines without the numbers of a list: '1. a', '2. b', and so on."""
+  """Drops the numbers of a list from lines: '1. a', '2. b', and so on."""
   items = [(i, m) for i, x in enumerate(lines) if (m := _ITEM.match(x))]
   order = [m[1] for _, m in items]
   if len(items) > 1 and order == [str(k + 1) for k in range(len(order))]:
@@ -126,7 +126,7 @@ def _without_items(lines: list[str]) -> list[str]:
 
 
 def grade(text: str, grades: tuple[str, ...]) -> float:
-  """1 for the first of n grades, 0 for the last: 1 − i / (n − 1).
+  """Returns 1 for the first of n grades, 0 for the last: 1 − i / (n − 1).
 
   Capitals matter in grades of one letter.
 
@@ -166,7 +166,7 @@ def choice(
   asides: Mapping[str, T] | None = None,
   verbs: Collection[str] = (),
 ) -> T:
-  """The value of the option, in small letters, that an answer states.
+  """Returns the value of the option, in small letters, that an answer states.
 
   Args:
     asides: what is no answer, but speaks for one of the values
@@ -207,12 +207,12 @@ def choice(
 
 
 def yes_or_no(text: str) -> bool:
-  """The yes or no that is stated. Raises JudgeFault where there is neither."""
+  """Returns the stated yes or no. Raises JudgeFault where there is neither."""
   return choice(_YES_IT_IS.sub(r'\1,', text), _YES_OR_NO, _ASIDES)
 
 
 def _readable(text: str) -> list[str]:
-  """The lines of an answer behind its thought; of an object, its answer."""
+  """Returns the lines behind an answer's thought; of an object, its answer."""
   text = spoken(check_size(text))
   before, value, after = _around_json(text)
   if isinstance(value, tuple):
@@ -226,7 +226,7 @@ def _readable(text: str) -> list[str]:
 
 
 def lines(text: str, count: int) -> dict[int, str]:
-  """Numbered lines, '1: yes' or '2) no': number -> the rest of the line.
+  """Reads numbered lines, '1: yes' or '2) no': number -> rest of the line.
 
   Or, in JSON, an object, {"1": true}, or a list, [true, false], all of the text
   or in a fence of code. What has no number, and null, is not read.
@@ -249,7 +249,7 @@ def lines(text: str, count: int) -> dict[int, str]:
 
 
 def numbered(text: str, count: int) -> list[str]:
-  """`lines` as a list. Raises JudgeFault also where one is left out."""
+  """Reads `lines` as a list. Raises JudgeFault also where one is left out."""
   given = lines(text, count)
   for i in range(1, count + 1):
     if i not in given:
@@ -266,7 +266,7 @@ def _line_entries(text: str) -> Iterable[tuple[int, str]]:
 
 
 def _json_entries(value: Any) -> Iterable[tuple[int, str]]:
-  """Numbers and scalars of an object or a list."""
+  """Lists numbers and scalars of an object or a list."""
   pairs = enumerate(value, 1) if isinstance(value, list) else value
   for i, x in pairs if isinstance(value, list | tuple) else ():
     if re.fullmatch('[0-9]{1,4}', str(i)) and isinstance(x, _SCALAR):
@@ -274,7 +274,7 @@ def _json_entries(value: Any) -> Iterable[tuple[int, str]]:
 
 
 def _around_json(text: str) -> tuple[str, Any, str]:
-  """(text before, value, text behind) of the JSON in a text, all or in a fence.
+  """Finds JSON in a text, whole or fenced: (text before, value, text behind).
 
   An object is a tuple of pairs, since a key may stand in it twice. None, and
   all of the text before it, where there is none or two.

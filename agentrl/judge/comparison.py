@@ -59,14 +59,14 @@ def win_rate(
 
 
 def _share(ask: Ask, question: str, texts: list[str], i: int, j: int) -> float:
-  """How often i beats j, in both orders."""
+  """Counts how often i beats j, in both orders."""
   before = _first(ask, question, texts[i], texts[j])
   after = _first(ask, question, texts[j], texts[i])
   return (before + 1 - after) / 2
 
 
 def _first(ask: Ask, question: str, a: str, b: str) -> float:
-  """1 where the first of two is better, 0 where the second, 1/2 for a draw."""
+  """Returns 1 if the first of two is better, 0 if the second, 1/2 at a draw."""
   form = 'Answer with 1, 2, or 0 for a draw.'
   text = ask(f'1.\n{a}\n\n2.\n{b}\n\n{question} {form}')
   options = {'1': 1.0, '2': 0.0, '0': 0.5, 'draw': 0.5}

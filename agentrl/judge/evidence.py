@@ -26,7 +26,7 @@ _TURN_OR_QUOTE = re.compile(r'"([^"]+)"|(?<!\w)(\d{1,4})(?!\w)', re.ASCII)
 
 
 def exhibits(item: Item, tag: str) -> list[str]:
-  """Evidence that the last message names, each once: turns, then quotes.
+  """Lists evidence that the last message names, each once: turns, then quotes.
 
   Numbers count messages from 1, and show the message and the answer to it. A
   quote counts where it stands in an answer of the environment.
@@ -43,7 +43,7 @@ def exhibits(item: Item, tag: str) -> list[str]:
 
 
 def _turn(item: Item, k: int) -> str:
-  """Message k, from 1, and what the environment answered."""
+  """Returns message k, from 1, and what the environment answered."""
   after = item.turns[k].observation if k < len(item.turns) else ''
   message = f'{k}. [assistant] {item.turns[k - 1].message}'
   return f'{message}\n[user] {after}' if after else message
@@ -58,7 +58,7 @@ def evidence_only(
   question: Question = 'Does the evidence prove that the task is done?',
   tag: Named = 'evidence',
 ) -> float:
-  """P(done), in [0, 1], for a judge who sees the task and the evidence alone.
+  """Scores P(done), in [0, 1], by a judge who sees task and evidence alone.
 
   Without evidence it is 0, and nobody is asked. The claim itself is shown only
   if the agent names its last turn.
@@ -82,7 +82,7 @@ def evidence_only(
 def evidence_size(
   x: JudgeInputs, *, term: Named = 'evidence_size', tag: Named = 'evidence'
 ) -> float:
-  """Number of turns and quotes that are submitted as evidence.
+  """Counts turns and quotes that are submitted as evidence.
 
   Args:
     term, tag: as of `evidence_only`
@@ -98,7 +98,7 @@ class Submission(NamedTuple):
 
 
 def submitted(item: Item, tag: str, claim: str) -> Submission | None:
-  """The one submission of a trajectory; None for a malformed one.
+  """Returns the one submission of a trajectory; None for a malformed one.
 
   It is well formed if one message, the last one, has the tag, and beside it a
   claim; if it names turns by their numbers and nothing else; and if all of
@@ -128,7 +128,7 @@ def submission(
   votes: Annotated[int, COUNT] = 1,
   shown: Annotated[str, OneOf('evidence', 'all')] = 'evidence',
 ) -> float:
-  """1 if most verifiers say done, else 1/2 if most say valid, else 0.
+  """Returns 1 if most verifiers say done, else 1/2 if most say valid, else 0.
 
   SmartSnap's verdict, (1 + R) / 2. A verifier sees the task, the claim and what
   the environment answered in the turns that were submitted, nothing else, and
@@ -229,5 +229,5 @@ def _grams(text: str, n: int) -> set[tuple[str, ...]]:
 
 
 def _distance(a: set, b: set) -> float:
-  """1 − |a ∩ b| / |a ∪ b|, 0 where both are empty."""
+  """Returns 1 − |a ∩ b| / |a ∪ b|, 0 where both are empty."""
   return 1 - len(a & b) / len(a | b) if a | b else 0.0

@@ -11,20 +11,20 @@ TAG = re.compile(r'<(/?)([A-Za-z][\w-]*)>')
 
 
 def messages(item: Item) -> list[str]:
-  """The agent's messages that are judged: one, or all of a trajectory."""
+  """Returns the agent's messages to judge: one, or all of a trajectory."""
   turns = item.turns if item.turn < 0 else (item.here,)
   return [turn.message for turn in turns]
 
 
 def between(text: str, tag: str) -> list[str]:
-  """Texts between <tag> and the </tag> that comes next, without outer space."""
+  """Finds texts between <tag> and the next </tag>, without outer space."""
   name = re.escape(tag)
   texts = re.findall(f'<{name}>(.*?)</{name}>', text, re.DOTALL)
   return [x.strip() for x in texts]
 
 
 def answer(item: Item, tag: str) -> str | None:
-  """The last answer outside of thought; None where there is none.
+  """Returns the last answer outside of thought; None where there is none.
 
   Args:
     tag: that the answer stands in; '': it is the whole last message
@@ -36,13 +36,13 @@ def answer(item: Item, tag: str) -> str | None:
 
 
 def last(texts: Sequence[str], tag: str) -> str | None:
-  """The last text between such tags; None where there is none."""
+  """Returns the last text between such tags; None where there is none."""
   every = [x for text in texts for x in between(text, tag)]
   return every[-1] if every else None
 
 
 def evidence(item: Item) -> list[str]:
-  """What the environment answered up to now, without what it first showed.
+  """Returns the environment's answers up to now, but not what it first showed.
 
   The first observation is the task: what stands in it was not looked up.
   """
@@ -52,7 +52,7 @@ def evidence(item: Item) -> list[str]:
 
 
 def accepted(item: Item, field: str) -> tuple[str, ...]:
-  """The gold answers in a field of the task: a text or number, or several.
+  """Returns the gold answers in a task's field: a text or number, or several.
 
   Raises:
     JudgeFault: there are none.

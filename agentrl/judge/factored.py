@@ -23,13 +23,13 @@ _CLAUSE = re.compile(r'[\n;,]|\.(?!\d)')
 
 
 def facts(text: str) -> State:
-  """The facts of a text; of two about one attribute the later one holds."""
+  """Reads the facts of a text; of two about one attribute the later holds."""
   clauses = (grading.normal(x).split() for x in _CLAUSE.split(text))
   return {(x[0], x[1]): x[2] for x in clauses if len(x) == 3}
 
 
 def state(observations: Iterable[str]) -> State:
-  """What holds after these observations: what was seen last of each."""
+  """Returns the facts after these observations: the last seen of each."""
   out: State = {}
   for text in observations:
     out |= facts(text)
@@ -37,7 +37,7 @@ def state(observations: Iterable[str]) -> State:
 
 
 def goal_text(item: Item, field: str) -> str:
-  """The goal of the task, a text or lists of three words, as a text.
+  """Returns the goal of the task, a text or lists of three words, as a text.
 
   Raises:
     JudgeFault: there is none, or no clause of it is a fact.
@@ -80,7 +80,7 @@ def goal_similarity(
 def text_similarity(
   x: JudgeInputs, *, term: Named = 'potential', field: Named = 'goal'
 ) -> float:
-  """F₁ of the words of the goal and of the last observation, not factored.
+  """Returns F₁ of the goal's and the last observation's words, not factored.
 
   What `goal_similarity` is compared with.
 
@@ -92,6 +92,6 @@ def text_similarity(
 
 
 def _observations(item: Item) -> list[str]:
-  """All that was seen up to the answer to the turn."""
+  """Returns all that was seen up to the answer to the turn."""
   first = [item.turns[0].observation] if item.turns else []
   return first + excerpts.evidence(item)

@@ -18,7 +18,7 @@ _MOST_THOUGHTS = 8  # of a self-search
 
 
 def places(text: str, name: str) -> tuple[int, int] | None:
-  """Where the one <name> and the one </name> after it begin, or None."""
+  """Finds where the one <name> and the one </name> after it begin, or None."""
   first, end = text.find(f'<{name}>'), text.find(f'</{name}>')
   once = text.count(f'<{name}>') == text.count(f'</{name}>') == 1
   return (first, end) if once and first < end else None
@@ -51,7 +51,7 @@ def tags_in_order(
   unit: Unit = 'turn',
   tags: Tags = ('think', 'answer'),
 ) -> float:
-  """1 where each tag stands once and is closed before the next one, or 0.
+  """Returns 1 where each tag stands once, closed before the next one, or 0.
 
   Args:
     term, unit: as of `tag_share`
@@ -72,7 +72,7 @@ def field_layout(
   blocks: Annotated[tuple[str, ...], Tuple(Name('a tag'))] = ('tool_call',),
   gold: Annotated[str, Text('a field of the task')] = '',
 ) -> float:
-  """1 where the message is its fields, each once, a line break between them.
+  """Returns 1 if the message is its fields, once each, line breaks between.
 
   The format reward of ToolRL (arXiv 2504.13958), a match of the whole message.
   The first field has to stand; of the others those that the gold answer has,
@@ -100,7 +100,7 @@ def field_layout(
 
 
 def _gold_fields(item: Item, gold: str, fields: Sequence[str]) -> list[str]:
-  """The fields of the gold answer; all of them without one."""
+  """Returns the fields of the gold answer; all of them without one."""
   if not gold:
     return list(fields)
   value = item.task.get(gold)
@@ -174,7 +174,7 @@ def self_search_layout(
 
 
 def blocks_of(text: str) -> list[tuple[str, str]] | None:
-  """(tag, text in it) in order; None where one is not closed before the next.
+  """Lists (tag, text) in order; None where one is not closed before the next.
 
   What stands between blocks is passed over.
   """

@@ -39,7 +39,7 @@ def note_reward(
   note: Named = 'summary',
   marked: Chance = 0.1,
 ) -> float:
-  """0 without answer or note; else F₁ if above 0; else 0.1 if marked, or 0.
+  """Returns 0 without answer or note; else F₁ if > 0; else 0.1 if marked, or 0.
 
   The base reward of EviNote-RAG: `marked` needs notes with spans whose marks
   are closed in order. F₁ is that of `answer_f1`; the code's takes a word
@@ -68,7 +68,7 @@ def note_supports(
   note: Named = 'summary',
   statement: Template = STATEMENT,
 ) -> float:
-  """1 where the last note has all content words of a gold statement, or 0.
+  """Returns 1 if the last note has all content words of a gold statement, or 0.
 
   A scripted entailment, in the place of the model of `note_entailed`: the
   best over gold answers.
@@ -139,13 +139,13 @@ def note_grounded(
 
 
 def key_spans(text: str) -> list[str]:
-  """The normal words between stars, of spans that have any."""
+  """Returns the normal words between stars, of spans that have any."""
   spans = re.findall(r'\*([^*]*)\*', text)
   return [x for x in map(grading.normal, spans) if x]
 
 
 def is_marked(text: str) -> bool:
-  """Whether there are marks, and each closes before the one around it does."""
+  """Tells whether there are marks, each closed before the one around it."""
   open_marks: list[str] = []
   marks = [x for x in text if x in (_KEY, _UNSURE)]
   for mark in marks:
@@ -162,7 +162,7 @@ def _notes(item: Item, tag: str) -> list[str]:
 
 
 def _statements(item: Item, question: str, field: str, template: str):
-  """The statement of each gold answer."""
+  """Returns the statement of each gold answer."""
   about = excerpts.accepted(item, question)[0]
   return [
     template.replace('{question}', about).replace('{answer}', gold)

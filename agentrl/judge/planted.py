@@ -30,7 +30,7 @@ class PlantedError(NamedTuple):
 
 
 def draws(key: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-  """Uniform numbers [n, 2] and normal ones [n], of the contents' ids [n]."""
+  """Draws uniform numbers [n, 2] and normal ones [n] of contents' ids [n]."""
   uniform, normal = np.empty((len(key), 2)), np.empty(len(key))
   for i, x in enumerate(key.tolist()):
     digest = hashlib.sha256(f'{seed} {x}'.encode()).digest()
@@ -46,7 +46,7 @@ def distort(
   place: np.ndarray,
   error: PlantedError,
 ) -> np.ndarray:
-  """Scores as the wrong judge gives them: [n], NaN where it refuses.
+  """Returns scores as the wrong judge gives them: [n], NaN where it refuses.
 
     s' = clip(f(s) + σ z + β_l n / (n + n₀) + β_p k / K, 0, 1)
 

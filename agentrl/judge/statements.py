@@ -86,7 +86,7 @@ class Mention(NamedTuple):
 
 
 def plain_lines(text: str) -> list[str]:
-  """Lines that have a letter or digit, without tags and double spaces."""
+  """Keeps lines that have a letter or digit, without tags and double spaces."""
   text = _BOX.sub(r' \1 ', _FONT.sub(r'\1', text))
   text = _LAYOUT_TAG.sub(' ', text)
   text = _TAG.sub(lambda m: '\n' if m[1] else f'\n{m[2]} ', text)
@@ -96,7 +96,7 @@ def plain_lines(text: str) -> list[str]:
 
 
 def is_label(text: str) -> bool:
-  """Whether a text has nothing but words of answers, a noun among them."""
+  """Tells whether a text is only words of answers, a noun among them."""
   words = set(re.sub(r'[\W_]+', ' ', text.lower()).split())
   return bool(words & _NOUNS) and words <= _LEAD
 
@@ -106,7 +106,7 @@ def only_statement(
   mentions: Callable[[str], Sequence[Mention]],
   verbs: Collection[str] = (),
 ) -> Mention | None:
-  """What the lines state; None if it is nothing, or not certain.
+  """Reads what the lines state; None if it is nothing, or not certain.
 
   Args:
     lines: as of `plain_lines`
@@ -163,7 +163,7 @@ def _statements(
 
 
 def _gaps(line: str, every: Sequence[Mention], start: int = 0) -> list[str]:
-  """What stands before, between and behind the mentions from a place on."""
+  """Returns what stands before, between and behind mentions from a place."""
   left = [x for x in every if x.start >= start]
   starts = [start, *(x.end for x in left)]
   ends = [*(x.start for x in left), len(line)]
@@ -171,7 +171,7 @@ def _gaps(line: str, every: Sequence[Mention], start: int = 0) -> list[str]:
 
 
 def _alone(line: str, every: Sequence[Mention], stated: _Statement) -> bool:
-  """Whether the line has no other value, but in a reason for this one.
+  """Returns whether the line has no other value, but in a reason for this one.
 
   Sentences behind 'Score: 7.' are reasons; behind '7.', which may be the number
   of a list, they are not.

@@ -15,13 +15,13 @@ NEEDS, GIVES = ('service:{service}',), ('term:{term}',)
 
 
 def conversation(item: Item, window: int = 0) -> str:
-  """The item as text for a judge."""
+  """Writes the item as text for a judge."""
   talk = transcript(item, window=window)
   return '\n'.join(f'[{m.role}] {m.content}' for m in talk)
 
 
 def numbered_conversation(item: Item) -> str:
-  """A trajectory as text for a judge, messages of the agent from 1 on."""
+  """Writes a trajectory as text for a judge, the agent's messages from 1 on."""
   talk = []
   for k, turn in enumerate(item.turns, 1):
     talk += [f'[user] {turn.observation}', f'{k}. [assistant] {turn.message}']
@@ -29,7 +29,7 @@ def numbered_conversation(item: Item) -> str:
 
 
 def _scored(x: JudgeInputs, question: str, most: float, window: int) -> float:
-  """The number that a judge answers with, over `most`."""
+  """Returns the number that a judge answers with, over `most`."""
   end = f'{question} Answer with a number from 0 to {answers.scale(most)}.'
   return answers.number(x.ask(f'{conversation(x.item, window)}\n\n{end}'), most)
 
@@ -68,7 +68,7 @@ def potential(
   most: Annotated[float, Real(0, above=True)] = 1.0,
   window: Window = 0,
 ) -> float:
-  """Φ after the turn, in [0, 1]: read by the reward `potential`.
+  """Returns Φ after the turn, in [0, 1]: read by the reward `potential`.
 
   A judge of states, not of actions: shaping by it changes no comparison of
   policies, however wrong it is (reward/potential.py).
@@ -117,7 +117,7 @@ def attribution(
     'Which messages of the assistant helped with the task, given how it ended?'
   ),
 ) -> list[float]:
-  """1 for each turn that the judge calls good, 0 for one it calls bad.
+  """Returns 1 for each turn that the judge calls good, 0 for one it calls bad.
 
   One question about all turns, in words, as in the self-attributing part of
   AgentEvolver (arXiv 2511.10395). A turn that the answer leaves out has no

@@ -196,7 +196,7 @@ def loaded(
   head: Mapping[str, Any],
   state_of: Callable[[list[Any]], State],
 ) -> State | None:
-  """Reads the state of a search; None: there is no file.
+  """Reads the state of a search; None without a file.
 
   Args:
     head: what tells the search from others, its `name` among them

@@ -21,7 +21,7 @@ def minibatches(
   n: Count = 1,
   unit: Annotated[str, OneOf(*UNITS)] = 'trajectory',
 ):
-  """[epochs * n, N, T] bool: each epoch deals the live units at random.
+  """Deals the live units of each epoch at random: [epochs * n, N, T] bool.
 
   Args:
     n: sub-updates of an epoch; they get equally many units that hold weight
@@ -33,7 +33,7 @@ def minibatches(
     return (jnp.ones_like(batch.rows.sampled),)
 
   def deal(key, ids, live):
-    """Minibatch of each token, whose unit has the id."""
+    """Deals a minibatch to each token, whose unit has the id."""
     count = ids.size if unit == 'row' else batch.outcome.shape[0]
     has = jnp.zeros(count + 1, bool)
     slot = jnp.where(live, ids, count)
@@ -54,7 +54,7 @@ def minibatches(
 
 
 def _unit_ids(batch: Batch, unit: str):
-  """Id of the unit that each token belongs to: [N, T] i32, -1 none."""
+  """Returns the id of the unit of each token: [N, T] i32, -1 none."""
   traj = batch.rows.traj
   if unit == 'trajectory':
     return traj
@@ -68,7 +68,7 @@ def _unit_ids(batch: Batch, unit: str):
     return full(index, traj)
 
   def first(group, traj):
-    """Lowest trajectory of the same group stands for the group."""
+    """Lets the lowest trajectory of a group stand for the group."""
     same = group[:, None] == group[None]
     lowest = jnp.argmax(same, axis=1).astype(jnp.int32)
     return jnp.where(traj >= 0, lowest[jnp.maximum(traj, 0)], -1)
@@ -78,7 +78,7 @@ def _unit_ids(batch: Batch, unit: str):
 
 @registry.register('minibatch', needs=('column:turn',))
 def reverse_turns(batch: Batch, key, *, n: Count = 4):
-  """[n, N, T] bool: the last turns first, in n blocks of turns.
+  """Takes the last turns first, in n blocks of turns: [n, N, T] bool.
 
   Turns 0 to the last that any trajectory reached are cut into n blocks of
   (nearly) equal length; sub-update i takes block n − 1 − i of all

@@ -45,7 +45,7 @@ class TeacherOutputs(NamedTuple):
 
 
 def comparison(w: registry.MethodSpec) -> Comparison | None:
-  """The comparison that the loss terms ask for; None: none of them does.
+  """Returns the comparison that loss terms ask for; None: none of them does.
 
   Raises: ValueError if several do: outputs hold one divergence.
   """
@@ -70,7 +70,7 @@ def comparison(w: registry.MethodSpec) -> Comparison | None:
 def outputs(
   alg: Algorithm, params: dict[str, PyTree], batch: Batch
 ) -> TeacherOutputs | None:
-  """The teacher's side of the batch's rows; None where no term compares.
+  """Returns the teacher's side of the batch's rows; None if no term compares.
 
   Args:
     params: of all roles, as in TrainState
@@ -89,7 +89,7 @@ def outputs(
 def reader(
   alg: Algorithm, needs: tuple[str, ...], other: TeacherOutputs | None
 ) -> microbatch.Reader:
-  """The policy's outputs of rows and, beside them, the teacher's hidden states.
+  """Reads the policy's outputs of rows, beside the teacher's hidden states.
 
   Args:
     other: the teacher's side; None: there is nothing beside the rows

@@ -47,7 +47,7 @@ class Aux(NamedTuple):
 def update(
   alg: Algorithm, state: TrainState, batch: Batch
 ) -> tuple[TrainState, Metrics, Any]:
-  """One iteration: curate, memory, signals, advantage, loss, parameters.
+  """Runs one iteration: curate, memory, signals, advantage, loss, parameters.
 
   Pure; jit it once and donate the state. Without minibatches the policy is not
   updated; signals, critics and memories are.
@@ -195,7 +195,7 @@ def old_policy_outputs(
 def run_signals(
   alg: Algorithm, state: TrainState, batch: Batch, signals: Signals
 ) -> tuple[TrainState, Signals, Metrics]:
-  """Every signal scores the batch, and learns before or after it does."""
+  """Lets every signal score the batch, and learn before or after it does."""
   metrics: Metrics = {}
   for s in alg.signals.values():
     state = s.begin(state)
@@ -262,7 +262,7 @@ def policy_update(
 def update_critics(
   alg: Algorithm, state: TrainState, batch: Batch, signals, credit: Credit
 ) -> tuple[TrainState, Metrics]:
-  """Signals that fit credit.target learn, once the policy has."""
+  """Lets signals that fit credit.target learn, once the policy has."""
   metrics: Metrics = {}
   for s in alg.signals.values():
     if s.order == 'after_advantage':
@@ -332,7 +332,7 @@ def init_roles_from_policy(
     )
 
   def copy(tree):
-    """The state is donated, so roles must not share any buffer."""
+    """Copies a tree: the state is donated, so roles must not share buffers."""
     return jax.tree.map(lambda x: x + jnp.zeros_like(x), tree)
 
   @jax.jit

@@ -301,7 +301,7 @@ METRICS: Mapping[str, Description] = {
 
 
 def describe(name: str) -> Description | None:
-  """The description of a metric, or None."""
+  """Returns the description of a metric, or None."""
   for pattern, description in METRICS.items():
     if fnmatch.fnmatchcase(name, pattern):
       return description

@@ -64,7 +64,7 @@ def trajectories(
 
 
 def _judged(x: Judgement) -> dict[str, Any]:
-  """A judge's verdict, with what it was asked and answered."""
+  """Encodes a judge's verdict, with what it was asked and answered."""
   out = {'judge': x.judge, 'term': x.term, 'score': _number(x.score)}
   out |= {'fault': x.fault} if x.fault else {}
   questions = [{'prompt': p, 'answer': a} for p, a in x.questions]
@@ -72,7 +72,7 @@ def _judged(x: Judgement) -> dict[str, Any]:
 
 
 def _places(rows: Rows, i: int) -> dict[int, tuple[int, int, int, int]]:
-  """turn -> row, and the columns where context, message and what follows begin.
+  """Maps turn -> row, and the columns where context, message and rest begin.
 
   The context of a turn is what its segment has before the message, after the
   message of the turn before it.
@@ -92,7 +92,7 @@ def _places(rows: Rows, i: int) -> dict[int, tuple[int, int, int, int]]:
 
 
 def _history(rows: Rows, places: dict[int, tuple[int, int, int, int]]) -> str:
-  """'turn' if several turns have a row each, 'full' if they share one.
+  """Returns 'turn' if several turns have a row each, 'full' if they share one.
 
   'tree' if they share one that has segments.
   """
@@ -137,7 +137,7 @@ def _turn(
 
 
 def _unless_all(usual: float, **field: np.ndarray) -> dict[str, Any]:
-  """Values of tokens by name; one number where all of them are equal to it.
+  """Returns token values by name; one number where all of them equal it.
 
   Nothing where all are the usual one.
   """
@@ -154,7 +154,7 @@ def _text(tokenizer: Tokenizer, tokens: np.ndarray) -> dict[str, Any]:
 
 
 def _heads(fields: Mapping[str, np.ndarray], at) -> Iterator[tuple]:
-  """(name, value) at a place; several heads have a name each."""
+  """Yields (name, value) at a place; several heads have a name each."""
   rank = len(at) if isinstance(at, tuple) else 1
   for name, x in fields.items():
     if x.ndim == rank:
@@ -168,5 +168,5 @@ def _numbers(fields: Mapping[str, np.ndarray], at) -> dict[str, float]:
 
 
 def _number(x) -> float:
-  """The shortest float that is still this float32."""
+  """Returns the shortest float that is still this float32."""
   return float(f'{float(x):.9g}')

@@ -287,7 +287,7 @@ class DelayedFetch:
   """
 
   def __init__(self, shape: tuple[int, ...] = ()):
-    """shape: of every leaf; [S] if S runs are measured at once."""
+    """Takes `shape` of every leaf; [S] if S runs are measured at once."""
     self._shape = shape
     self._held: tuple[int, dict[str, Any]] | None = None
 

@@ -69,7 +69,7 @@ def lacks_gradient(scalars: Mapping[str, Any]) -> np.ndarray:
 
 
 def reasons(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-  """What was equal, and what was not understood, in the mean of the rows."""
+  """Says what was equal, and what not understood, in the mean of the rows."""
   equal = [_mean(row[x]) for row in rows for x in row if _EQUAL.fullmatch(x)]
   invalid = [_mean(row[_INVALID]) for row in rows if _INVALID in row]
   out = []
@@ -83,7 +83,7 @@ def reasons(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-  """Lines of a summary, nothing where gradients were lost now and then."""
+  """Writes a summary's lines, nothing if gradients were lost now and then."""
   steps = [
     row for row in rows if row.get('phase') == 'rl' and not is_empty(row)
   ]
@@ -98,7 +98,7 @@ def lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _array(value: Any) -> np.ndarray:
-  """Numbers of all seeds; NaN of a seed that lacks one."""
+  """Gathers numbers of all seeds; NaN of a seed that lacks one."""
   return np.asarray(value, float)
 
 

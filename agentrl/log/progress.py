@@ -25,7 +25,7 @@ SHOW = {  # metric -> its name and format in a line
 
 
 def duration(seconds: float) -> str:
-  """Words for a time: 42 s, 3.5 min, 2.0 h."""
+  """Spells a time: 42 s, 3.5 min, 2.0 h."""
   if seconds < 90:
     return f'{seconds:.0f} s'
   if seconds < 90 * 60:
@@ -34,7 +34,7 @@ def duration(seconds: float) -> str:
 
 
 def seconds_left(marks: Sequence[tuple[int, float]], end: int) -> float | None:
-  """Seconds to step `end` at the pace of (step, clock) marks; None for one."""
+  """Predicts seconds to step `end` from (step, clock) marks; None for one."""
   (first, began), (last, now) = marks[0], marks[-1]
   if last == first:
     return None
@@ -48,7 +48,7 @@ def line(
   scalars: Mapping[str, float],
   left: float | None = None,
 ) -> str:
-  """'rl 5/32  success 40.6%  loss 0.002  24 s left'."""
+  """Writes 'rl 5/32  success 40.6%  loss 0.002  24 s left'."""
   words = [f'{phase} {step}/{end}']
   words += [
     f'{name} {scalars[metric]:{spec}}'

@@ -55,7 +55,7 @@ class Verdict(NamedTuple):
 
 
 def _number(row: Row, name: str) -> float | None:
-  """A finite number of a row, or None."""
+  """Returns a finite number of a row, or None."""
   value = row.get(name)
   if isinstance(value, int | float) and math.isfinite(value):
     return value
@@ -63,7 +63,7 @@ def _number(row: Row, name: str) -> float | None:
 
 
 def _series(rows: Sequence[Row], x: str, y: str) -> np.ndarray:
-  """The points (x, y) of the rows that have both, f64[n, 2]."""
+  """Returns the points (x, y) of the rows that have both, f64[n, 2]."""
   pairs = [(_number(row, x), _number(row, y)) for row in rows]
   points = [p for p in pairs if None not in p]
   return np.array(points, np.float64).reshape(-1, 2)
@@ -104,7 +104,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
 
 
 def task_sets(rows: Sequence[Row]) -> list[str]:
-  """Names of the task sets that are all played at the ends of stages.
+  """Names the task sets that are all played at the ends of stages.
 
   Each is called as the first stage that has it; none if there is one set only.
   """
@@ -170,7 +170,7 @@ def _draw_training(axes: Axes, points: np.ndarray, color: str) -> None:
 
 
 def running_mean(y: np.ndarray, window: int) -> np.ndarray:
-  """Mean of the last `window` values, of fewer at the start; f64[n].
+  """Averages the last `window` values, fewer at the start; f64[n].
 
   m_i = mean(y_j : max(0, i - window + 1) <= j <= i).
   """
@@ -181,7 +181,7 @@ def running_mean(y: np.ndarray, window: int) -> np.ndarray:
 
 
 def _draw_held_out(axes: Axes, rows: Sequence[Row], x: str) -> None:
-  """Points with 95% bars; the two the run is judged by carry their number."""
+  """Draws points with 95% bars; the two that judge the run have numbers."""
   at, evaluations, here = [], [], 0.0
   for row in rows:
     here = here if _number(row, x) is None else _number(row, x)
@@ -221,7 +221,7 @@ def _name_point(axes: Axes, x: float, e: Evaluation, text: str) -> None:
 
 
 def summary(rows: Sequence[Row], header: Row) -> str:
-  """The run on one screen: at most 24 lines of 80 columns.
+  """Returns the run on one screen: at most 24 lines of 80 columns.
 
   Args:
     rows: as `metrics.read` gives them; what they lack is left out.
@@ -301,7 +301,7 @@ def _held_out_lines(verdict: Verdict) -> Iterator[str]:
 
 
 def _game_lines(rows: Sequence[Row]) -> Iterator[str]:
-  """How good the policy is at a game that it plays with itself.
+  """Says how good the policy is at a game that it plays with itself.
 
   In place of its success, which is what one of its seats takes from another.
   """
@@ -327,7 +327,7 @@ def _game_lines(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _forgetting_lines(rows: Sequence[Row]) -> Iterator[str]:
-  """Held-out success of every task set at the ends of stages, a line a set."""
+  """Writes task sets' held-out success at the ends of stages, a line a set."""
   names = task_sets(rows)
   ends = [row for row in rows if any(f'eval/{x}/success' in row for x in names)]
   if not ends:
@@ -342,14 +342,14 @@ def _forgetting_lines(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def stage_of(row: Row, rows: Sequence[Row]) -> str:
-  """The stage that did the row's step; of an evaluation, the one before it."""
+  """Names the stage of the row's step; of an evaluation, the one before it."""
   trained = [x for x in rows if x.get('phase') != 'eval']
   mine = [x for x in trained if x.get('step') == row.get('step')]
   return str(mine[0].get('stage', mine[0].get('phase'))) if mine else 'start'
 
 
 def _training_lines(rows: Sequence[Row]) -> Iterator[str]:
-  """Steps of each stage and the training success at both ends of RL."""
+  """Yields steps of each stage and the training success at both ends of RL."""
   trained = [row for row in rows if row.get('phase') in ('sft', 'rl')]
   names = [str(row.get('stage', row['phase'])) for row in trained]
   if counts := [f'{n} {name}' for name, n in Counter(names).items()]:
@@ -365,7 +365,7 @@ def _training_lines(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _task_lines(rows: Sequence[Row]) -> Iterator[str]:
-  """How often tasks were attempted, where a memory counted it."""
+  """Says how often tasks were attempted, where a memory counted it."""
   counted = [row for row in rows if 'tasks/attempted' in row]
   if not counted:
     return
@@ -391,7 +391,7 @@ def _task_lines(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _judge_lines(rows: Sequence[Row]) -> Iterator[str]:
-  """What judges were asked, and whether their scores part from the truth."""
+  """Says what judges were asked, and if their scores part from the truth."""
   pattern = re.compile('rollout/judge/(.+)/items')
   matches = [pattern.fullmatch(name) for row in rows for name in row]
   for judge_name in dict.fromkeys(m[1] for m in matches if m):
@@ -409,7 +409,7 @@ def _judge_lines(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _trend(y: np.ndarray, held_out: Verdict) -> str:
-  """The scores at both ends of a run, and whether success followed them.
+  """Compares scores at both ends of a run, and whether success followed.
 
   They diverge where the last fifth of the scores is above the first by more
   than two standard errors, and held-out success has not risen by more than its
@@ -431,7 +431,7 @@ def _trend(y: np.ndarray, held_out: Verdict) -> str:
 
 
 def _skipped_lines(rows: Sequence[Row]) -> Iterator[str]:
-  """Steps with updates that were skipped: they had no finite gradient."""
+  """Yields steps whose updates were skipped: they had no finite gradient."""
   parts = []
   for name in sorted({name for row in rows for name in row}):
     role, slash, metric = name.rpartition('/')
@@ -463,7 +463,7 @@ def _entry(name: str, value: str) -> str:
 
 
 def count(n: float) -> str:
-  """Three digits of a large number: 1.6e5 is 160k."""
+  """Writes three digits of a large number: 1.6e5 is 160k."""
   for size, letter in ((1e9, 'B'), (1e6, 'M'), (1e3, 'k')):
     if abs(n) >= 0.9995 * size:  # 999 999 is 1M, not 1e+03k
       return f'{n / size:.3g}{letter}'

@@ -42,7 +42,7 @@ def sample(
   groups: int,
   size: int,
 ) -> TrajectorySample:
-  """Whole groups of the batch, picked at random.
+  """Picks whole groups of the batch at random.
 
   Args:
     credit: None if the method gives none
@@ -72,7 +72,7 @@ def sample(
 
 
 def chosen(group, live, key, *, groups: int, size: int) -> Array:
-  """Members of groups picked at random: [size] i32 in order, then B.
+  """Picks members of random groups: [size] i32 in order, then B.
 
   Args:
     group, live: [B]
@@ -90,7 +90,7 @@ def chosen(group, live, key, *, groups: int, size: int) -> Array:
 
 
 def _levels(batch: Batch, signals: Signals, credit: Credit | None):
-  """Signals, advantages and targets by level: [B], [B, K] and [N, T]."""
+  """Returns signals, advantages, targets by level: [B], [B, K] and [N, T]."""
   tokens = {'logp': batch.rows.logp, 'weight': batch.rows.weight}
   fields, more = dict(signals), {}
   if credit is not None:
@@ -109,7 +109,7 @@ def _levels(batch: Batch, signals: Signals, credit: Credit | None):
 
 
 def _rows(rows: Rows, token: Signals, member, b: int, size: int):
-  """The rows with tokens of the members, at most `size`."""
+  """Returns the rows with tokens of the members, at most `size`."""
   n = rows.traj.shape[0]
   place = jnp.full(b + 1, -1, jnp.int32)
   place = place.at[member].set(jnp.arange(len(member), dtype=jnp.int32))
@@ -135,7 +135,7 @@ class TrajectoryLogger:
     *,
     every: int = 1,
   ):
-    """put: (step, phase, host arrays); every: steps between those looked at."""
+    """Looks every `every` steps; put: takes (step, phase, host arrays)."""
     self._put, self._flush, self._every = put, flush, every
     self._held: tuple[int, str, Any] | None = None
 

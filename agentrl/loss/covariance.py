@@ -24,7 +24,7 @@ _register = registry.register(
 
 
 def covariance(a, logp, weight) -> Array:
-  """cov_t [N, T] over the tokens that weigh, 0 elsewhere."""
+  """Returns cov_t [N, T] over the tokens that weigh, 0 elsewhere."""
   used = (weight > 0).astype(logp.dtype)
   cov = ops.deviation(a, used) * ops.deviation(logp, used)
   return jax.lax.stop_gradient(cov)
@@ -46,7 +46,7 @@ def clip_cov(
   least: Annotated[float, Real(most='most')] = 1.0,
   most: Annotated[float, Real(infinite=True)] = 5.0,
 ) -> Loss:
-  """ppo, with 0 for a random few of the tokens that least < cov_t < most.
+  """Runs ppo, with 0 for a random few of the tokens that least < cov_t < most.
 
   Args:
     fraction: of the trained tokens; the chosen are not among those that are

@@ -48,7 +48,7 @@ def _masked(divergence, x: LossInputs, threshold, limit) -> Loss:
 def dppo_tv(
   x: LossInputs, *, threshold: Positive = 0.15, limit: Width = 20.0
 ) -> Loss:
-  """DPPO with D = |π − μ|, the binary total variation.
+  """Computes DPPO with D = |π − μ|, the binary total variation.
 
   Args:
     threshold: largest D of a token that moves on, in [0, 1]
@@ -61,7 +61,7 @@ def dppo_tv(
 def dppo_kl(
   x: LossInputs, *, threshold: Positive = 0.05, limit: Width = 20.0
 ) -> Loss:
-  """DPPO with D = KL(μ ‖ π) of taken or not taken, nats.
+  """Computes DPPO with D = KL(μ ‖ π) of taken or not taken, nats.
 
   Args:
     threshold: largest D of a token that moves on, nats

@@ -27,7 +27,7 @@ _band = registry.register(
 
 
 def _outside(x: LossInputs, low, high):
-  """Distance of H below and above the band, nats; 0 without a history."""
+  """Measures how far H is below and above the band, nats; 0 without history."""
   h, past = x.outputs.entropy, x.signals['entropy_history']
   chex.assert_equal_shape([h, past])
   has_past = x.signals['entropy_history.known'] > 0

@@ -54,7 +54,7 @@ def nft(
   floor: Positive = 1.0,
   weigh: Annotated[str, OneOf(*WEIGHTS)] = 'rest',
 ) -> Loss:
-  """Likelihood of the good, and of an implied policy of the bad.
+  """Computes the likelihood of the good, and of an implied policy of the bad.
 
     good (A > 0)   −w(r) log ρ
     bad            −w(r) n log max⁺((1 − r ρ) / (1 − r), floor)
@@ -83,7 +83,7 @@ def nft_sequence(
   floor: Positive = 1.0,
   weigh: Annotated[str, OneOf(*WEIGHTS)] = 'rest',
 ) -> Loss:
-  """nft whose ρ is the product over the trajectory's tokens.
+  """Computes nft whose ρ is the product over the trajectory's tokens.
 
   All of them have the trajectory's value: the reducer 'trajectory_mean' counts
   it once, as the released code does.
@@ -115,7 +115,7 @@ def _nft(name, log_rho, x: LossInputs, negative, floor, weigh) -> Loss:
 
 
 def positive_weight(x: LossInputs) -> Array:
-  """Weights of the sampled tokens of positive advantage."""
+  """Returns the weights of the sampled tokens of positive advantage."""
   return jnp.where(x.credit.token > 0, ppo.weight_of(x), 0)
 
 
@@ -128,7 +128,7 @@ def positive_weight(x: LossInputs) -> Array:
 def imitate(
   x: LossInputs, *, clip_low: ppo.ClipLow = 0.2, clip_high: ppo.ClipHigh = 0.28
 ) -> Loss:
-  """ppo against the log-probs that were stored, where A > 0  (2509.22601)
+  """Runs ppo against the log-probs that were stored, where A > 0  (2509.22601)
 
   A replayed token's ratio is to the policy that wrote it, however long ago;
   what is not better than usual now has no weight. Say by c.select that the
@@ -153,7 +153,7 @@ def imitate_clip_cov(
   least: Annotated[float, Real(most='most')] = 1.0,
   most: Annotated[float, Real(infinite=True)] = 40.0,
 ) -> Loss:
-  """`imitate`, with 0 for a random few of the tokens that least < cov_t < most.
+  """Runs `imitate`, with 0 for a random few tokens of least < cov_t < most.
 
   cov_t is `covariance.covariance` over the tokens that weigh. What is imitated
   often becomes likely, and its covariance large, which is how entropy falls.
@@ -182,7 +182,7 @@ def imitate_clip_cov(
 def ppo_stored(
   x: LossInputs, *, clip_low: ppo.ClipLow = 0.2, clip_high: ppo.ClipHigh = 0.2
 ) -> Loss:
-  """ppo against the log-probs that were stored, whatever the sign of A.
+  """Runs ppo against the log-probs that were stored, whatever the sign of A.
 
   For trajectories that a memory brings back: the ratio is to the policy that
   wrote them. Say by c.select that the term looks at their source, 1.

@@ -8,7 +8,7 @@ from agentrl.types import Array, Loss, LossInputs
 
 
 def every_weight(x: LossInputs) -> Array:
-  """Weights [N, T] of all tokens, sampled or not."""
+  """Returns weights [N, T] of all tokens, sampled or not."""
   return x.credit.weight
 
 

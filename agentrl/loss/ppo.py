@@ -27,7 +27,7 @@ _register = registry.register(
 
 
 def weight_of(x: LossInputs) -> Array:
-  """Weights [N, T] of sampled tokens: what has a log-prob to be moved.
+  """Returns weights [N, T] of sampled tokens: what has a log-prob to be moved.
 
   The weights of every loss that does not declare others.
   """
@@ -35,12 +35,12 @@ def weight_of(x: LossInputs) -> Array:
 
 
 def weights(name: str, x: LossInputs) -> Array:
-  """Weights [N, T] that the loss registered under `name` declares."""
+  """Returns weights [N, T] that the loss registered under `name` declares."""
   return (registry.get('loss', name).weight or weight_of)(x)
 
 
 def metric(x: Array, weight: Array) -> tuple[Array, Array]:
-  """Weighted (sum, weight) of x [N, T], not differentiated."""
+  """Weighs x [N, T] into (sum, weight), not differentiated."""
   pair = jnp.sum(x * weight), jnp.sum(weight)
   return jax.lax.stop_gradient(pair)
 
@@ -53,7 +53,7 @@ def log_ratio(x: LossInputs) -> Array:
 
 
 def ratio_metrics(log_rho, a, weight, clip_low, clip_high) -> Metrics:
-  """Mean ratio and KL to the old policy; shares clipped on either side."""
+  """Measures ratio and KL to the old policy; shares clipped on either side."""
   rho = jnp.exp(log_rho)
   return {
     'ratio': metric(rho, weight),
@@ -66,7 +66,7 @@ def ratio_metrics(log_rho, a, weight, clip_low, clip_high) -> Metrics:
 def clipped(
   log_rho, a, weight, clip_low: float | Array, clip_high: float | Array
 ) -> Loss:
-  """`ops.ppo_clip` of a ratio, with its metrics."""
+  """Computes `ops.ppo_clip` of a ratio, with its metrics."""
   value = ops.ppo_clip(log_rho, a, low=clip_low, high=clip_high)
   return value, ratio_metrics(log_rho, a, weight, clip_low, clip_high)
 
@@ -92,7 +92,7 @@ def ppo_dual(
   clip_high: ClipHigh = 0.2,
   dual: Annotated[float, Real(1, above=True, infinite=True)] = 3.0,
 ) -> Loss:
-  """ppo, and where A < 0 no more than −dual · A   (arXiv 1912.09729)
+  """Computes ppo, and where A < 0 no more than −dual · A   (arXiv 1912.09729)
 
   A bad token that became likely cannot pull without bound.
 

@@ -87,7 +87,7 @@ def pair_weight(x: LossInputs) -> Array:
 
 
 def _half_sums(weight: Array, x: LossInputs, y: Array) -> Array:
-  """Σ w y over the tokens of each half: [P, 2]."""
+  """Sums w y over the tokens of each half: [P, 2]."""
   own = segment.index(x.batch).to_turns(jnp.where(weight != 0, weight * y, 0))
   return segment.at_halves(
     segment.share_turns(own, x.batch), segment.pairs_of(x.batch)
@@ -95,7 +95,7 @@ def _half_sums(weight: Array, x: LossInputs, y: Array) -> Array:
 
 
 def _on_tokens(loss: Array, x: LossInputs, h: Halves) -> Array:
-  """Σ_{halves h of t} ℓ_h w_h / (2 n_h) at every token: [N, T].
+  """Returns Σ_{halves h of t} ℓ_h w_h / (2 n_h) at every token: [N, T].
 
   Args:
     loss: ℓ [P, 2] or [1, 2]
@@ -107,14 +107,14 @@ def _on_tokens(loss: Array, x: LossInputs, h: Halves) -> Array:
 
 
 def _value(loss: Array, x: LossInputs, h: Halves) -> Array:
-  """Values [N, T] of the losses ℓ [P, 2] of halves, see the module's head."""
+  """Returns [N, T] values of halves' losses ℓ [P, 2], see the module's head."""
   all_of = _on_tokens(jnp.ones((1, 2)), x, h)
   own = _on_tokens(loss, x, h)
   return jnp.where(all_of > 0, own / jnp.where(all_of > 0, all_of, 1), 0)
 
 
 def _logp(x: LossInputs, h: Halves, per: str, name: str = '') -> Array:
-  """s of each half, or s − s_ref with the name of a reference: [P, 2], nats."""
+  """Returns s, or s − s_ref of a reference by name, of halves: [P, 2], nats."""
   OneOf('sum', 'mean').check('per', per)
   y = x.outputs.logp
   y = y - x.signals[name] if name else y
@@ -125,7 +125,7 @@ def _logp(x: LossInputs, h: Halves, per: str, name: str = '') -> Array:
 
 
 def _of_margin(loss: Array, margin: Array, x: LossInputs, h: Halves) -> Loss:
-  """Value and metrics of a loss ℓ [P] of a margin [P]."""
+  """Returns value and metrics of a loss ℓ [P] of a margin [P]."""
   value = _value(jnp.stack([loss, loss], axis=1), x, h)
   right = (margin > 0) + 0.5 * (margin == 0)
   metrics = {
@@ -236,7 +236,7 @@ def kto(
   lose: NotNegative = 1.0,
   reference: Reference = 'ref_logp',
 ) -> Loss:
-  """Values against a reference point, not against the other half.
+  """Values each half against a reference point, not against the other.
 
     winner: λ_W (1 − σ(β (r − z))),   loser: λ_L (1 − σ(β (z − r)))
 

@@ -22,7 +22,7 @@ def ppo_prefix(
   prefix_clip_low: Width = 0.2,
   prefix_clip_high: Width = 0.2,
 ) -> Loss:
-  """`ppo` over prefix and sampled tokens, one mean of both (2507.01679).
+  """Runs `ppo` over prefix and sampled tokens, one mean of both (2507.01679).
 
   Of a prefix token, too, π_old is the policy when the update began: it is
   moved as if the policy had sampled it. Metrics of ratios are those of sampled

@@ -17,7 +17,7 @@ _NEEDS = ('output:logp', 'signal:old_logp')
 def ppo_balanced(
   x: LossInputs, *, clip_low: ppo.ClipLow = 0.2, clip_high: ppo.ClipHigh = 0.2
 ) -> Loss:
-  """ppo in value; its gradient also where ρ went too far up (2510.14545).
+  """Takes ppo's value; its gradient also where ρ went too far up (2510.14545).
 
   Where A > 0 and ρ > 1 + c_high the value is −A (1 + c_high) ρ / sg(ρ), whose
   slope in log π is −A (1 + c_high) and not 0: tokens that were uncertain are
@@ -31,7 +31,7 @@ def ppo_balanced(
 
 
 def zscore(x, weight) -> Array:
-  """x z-scored over the tokens that weigh; 0 elsewhere and if all are equal."""
+  """Standardizes x over the tokens that weigh; 0 elsewhere and if all equal."""
   used = weight > 0
   n = jnp.maximum(jnp.sum(used), 2).astype(x.dtype)
   away = ops.deviation(x, used.astype(x.dtype))
@@ -80,7 +80,7 @@ def of_sampler(spec: registry.MethodSpec, config: Any) -> str:
 
 
 def shrinkage(log_rho: Array, used: Array, tail: float) -> Array:
-  """c [N, T] in (0, 1], not differentiated: 1 for all but the tail of |log ρ|.
+  """Returns c [N, T] in (0, 1], undifferentiated: 1 but in |log ρ|'s tail.
 
     c = 1 / (1 + (|log ρ| / q)²) where |log ρ| > q > 0, else 1
 
@@ -106,7 +106,7 @@ def ppo_stale(
   clip_high: ppo.ClipHigh = 0.2,
   tail: Share = 0.1,
 ) -> Loss:
-  """ppo whose clip is c times as wide for the stalest tokens (2607.18722).
+  """Runs ppo whose clip is c times as wide for the stalest tokens (2607.18722).
 
   max(−A ρ, −A clip(ρ, 1 − c · c_low, 1 + c · c_high)), c the `shrinkage`: the
   tokens whose ratio is furthest from 1 in the batch, compared with the rest,

@@ -21,7 +21,7 @@ _couples = registry.register('loss', needs=NEEDS, takes='any', couples=True)
 
 
 def mean_log_ratio(log_rho: Array, x: LossInputs, unit: str) -> Array:
-  """Mean of log ρ over the tokens of weight of each unit, at its tokens."""
+  """Averages log ρ over each unit's tokens of weight, at its tokens."""
   rows, (b, k) = x.batch.rows, x.batch.turns.valid.shape
   mask = ppo.weight_of(x) > 0
   return ops.gspo_log_ratio(
@@ -47,7 +47,7 @@ def gspo(
 def gspo_turn(
   x: LossInputs, *, clip_low: ppo.ClipLow = 3e-4, clip_high: ppo.ClipHigh = 4e-4
 ) -> Loss:
-  """gspo whose sequences are turns: rows do not depend on each other."""
+  """Runs gspo whose sequences are turns: rows do not depend on each other."""
   log_s = mean_log_ratio(ppo.log_ratio(x), x, 'turn')
   return _clipped(log_s, x, clip_low, clip_high)
 

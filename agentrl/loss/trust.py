@@ -22,7 +22,7 @@ def ppo_by_trust(
   low: trust.Low = 0.3,
   high: domain.Rate = 0.8,
 ) -> Loss:
-  """ppo, clipped from above at 1 + clip_high + wider (1 − u).
+  """Runs ppo, clipped from above at 1 + clip_high + wider (1 − u).
 
   u is `ops.trust` of solvers, 1 of proposers (Agent0, arXiv 2511.16043): an
   unlikely token may grow more where attempts disagree.

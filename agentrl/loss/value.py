@@ -13,12 +13,12 @@ from agentrl.types import Array, Loss, LossInputs
 
 
 def target_weight(x: LossInputs) -> Array:
-  """Weights [N, T] of the tokens that are regressed."""
+  """Returns the weights [N, T] of the tokens that are regressed."""
   return x.credit.target['value.weight']
 
 
 def _read(x: LossInputs, head: int):
-  """v, R and weight, [N, T] each."""
+  """Reads v, R and weight, [N, T] each."""
   chex.assert_rank(x.outputs.value, 3)
   v, target = x.outputs.value[..., head], x.credit.target['value']
   chex.assert_equal_shape([v, target])
@@ -51,7 +51,7 @@ def value(x: LossInputs, *, head: Count0 = 0) -> Loss:
 def value_clipped(
   x: LossInputs, *, head: Count0 = 0, clip: Width = 0.2
 ) -> Loss:
-  """`ops.clipped_error`, v_old = signals['value'] from when the update began.
+  """Takes `ops.clipped_error`; v_old = signals['value'] of the update's start.
 
   Metrics: error, without the clip, and clip, the share of tokens whose clipped
   error is the larger one.

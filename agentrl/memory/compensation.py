@@ -48,7 +48,7 @@ def compensation(
   n: Size = 128,
   chance: domain.Chance = 1.0,
 ) -> Memory:
-  """Signal 'compensation.advantage' [N, T]: as it was when they were put off.
+  """Adds signal 'compensation.advantage' [N, T], as when they were put off.
 
   0 on what was just sampled. Where there is no room the oldest is lost.
 
@@ -87,7 +87,7 @@ def compensation(
 
 
 def empty(batch: Batch, capacity: int) -> Waiting:
-  """An empty queue, of the shapes of the batch."""
+  """Makes an empty queue, of the shapes of the batch."""
   stored = trajectory_ring.empty('compensation', batch, capacity)
   return Waiting(
     trajectories=stored,
@@ -100,7 +100,7 @@ def empty(batch: Batch, capacity: int) -> Waiting:
 
 
 def put_off(batch: Batch, credit: Credit) -> Array:
-  """Trajectories that count, none of whose tokens is trained on: [B] bool.
+  """Marks trajectories that count, no token of which is trained on: [B] bool.
 
   But whose rows have weight: what they lost, a link took.
   """
@@ -117,7 +117,7 @@ def put_off(batch: Batch, credit: Credit) -> Array:
 def write(
   state: Waiting, batch: Batch, credit: Credit, step, n: int
 ) -> Waiting:
-  """What was put off joins the queue; what came back has left it."""
+  """Queues what was put off; what came back has left the queue."""
   capacity = state.born.shape[0]
   came = jnp.any(trajectory_ring.slots(batch, capacity) < capacity)
   gone = jnp.where(came, n, 0)
@@ -149,7 +149,7 @@ def write(
 
 
 def measure(state: Waiting) -> Metrics:
-  """How many wait, and how many were ever lost."""
+  """Counts what waits, and what was ever lost."""
   one = jnp.ones(())
   return {
     'compensation/waiting': (state.count.astype(jnp.float32), one),

@@ -54,7 +54,7 @@ def experience_replay(
   alpha: domain.Rate = 0.0,
   beta: domain.Rate = 0.0,
 ) -> Memory:
-  """Prioritized experience replay (1511.05952) of whole trajectories:
+  """Replays whole trajectories by prioritized experience replay (1511.05952):
 
     P_i = p_i^α / Σ_j p_j^α,     w_i = (N P_i)^−β / max_j (N P_j)^−β
 
@@ -90,7 +90,7 @@ def experience_replay(
 
 
 def empty(batch: Batch, capacity: int) -> Experience:
-  """A ring of nothing, of the shapes of the batch."""
+  """Makes an empty ring, of the shapes of the batch."""
   return Experience(
     trajectories=trajectory_ring.empty('experience_replay', batch, capacity),
     born=jnp.full(capacity, -1, jnp.int32),
@@ -100,7 +100,7 @@ def empty(batch: Batch, capacity: int) -> Experience:
 
 
 def draw(state: Experience, step, key, n: int, age: int, alpha, beta) -> Drawn:
-  """n slots by P, the largest of log P + Gumbel noise, and their w."""
+  """Draws n slots by P, the largest of log P + Gumbel noise, and their w."""
 
   def f(born, priority, step, key):
     live = (born >= 0) & (step - born <= age)
@@ -118,7 +118,7 @@ def draw(state: Experience, step, key, n: int, age: int, alpha, beta) -> Drawn:
 
 
 def write(state: Experience, batch: Batch, credit: Credit, step) -> Experience:
-  """What was just sampled enters; what came back has its priority of now."""
+  """Writes what was just sampled; what came back has its priority of now."""
   capacity = state.born.shape[0]
   fresh = trajectory_ring.fresh(batch)
   again = trajectory_ring.slots(batch, capacity)
@@ -135,7 +135,7 @@ def write(state: Experience, batch: Batch, credit: Credit, step) -> Experience:
 
 
 def priorities(batch: Batch, credit: Credit) -> Array:
-  """Mean |A| over the sampled tokens of each trajectory, above 0: [B]."""
+  """Averages |A| over sampled tokens of each trajectory, above 0: [B]."""
   rows, index = batch.rows, segment.index(batch)
   a = jnp.abs(chain.token_advantage(credit, rows))
   total = index.to_trajectories(a)

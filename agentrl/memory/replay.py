@@ -43,7 +43,7 @@ def replay(
   age: domain.Count = 10,
   history: domain.Count = 10240,
 ) -> Memory:
-  """Signal 'replay.advantage' [B, K]: r − median of past groups' means.
+  """Adds signal 'replay.advantage' [B, K]: r − median of past groups' means.
 
   r is the return of the replayed trajectory; 0 on what was just sampled. A
   trajectory is judged again by what is usual now, not by its own group.
@@ -75,7 +75,7 @@ def replay_when_full(
   age: domain.Count = 10,
   history: domain.Count = 10240,
 ) -> Memory:
-  """`replay` as released: nothing comes back until the pool is full.
+  """Runs `replay` as released: nothing comes back until the pool is full.
 
   Then n of it do, at random, and the pool is emptied of all that it held. It
   is full when `capacity` of its trajectories are young enough to come back.
@@ -105,7 +105,7 @@ def replay_when_full(
 
 
 def empty(name: str, batch: Batch, capacity: int, history: int) -> Pool:
-  """A pool of nothing, of the shapes of the batch.
+  """Makes an empty pool, of the shapes of the batch.
 
   Raises ValueError for a batch that cannot be replayed.
   """
@@ -119,7 +119,7 @@ def empty(name: str, batch: Batch, capacity: int, history: int) -> Pool:
 
 
 def median(pool: Pool) -> Array:
-  """Median of the means that were written; 0 before there are any."""
+  """Returns the median of the means that were written; 0 before any are."""
 
   def f(means, groups):
     count = jnp.minimum(groups, means.size)
@@ -136,7 +136,7 @@ def _young(born, step, age: int) -> Array:
 
 
 def _choose(born: Array, step, key, n: int, age: int):
-  """Slots of n different trajectories, and which of them are real: [n]."""
+  """Chooses slots of n different trajectories, and which are real: [n]."""
 
   def f(born, step, key):
     live = _young(born, step, age)
@@ -148,7 +148,7 @@ def _choose(born: Array, step, key, n: int, age: int):
 
 
 def _judged(pool: Pool, batch: Batch, slot, live, step):
-  """The grown batch, and its signal."""
+  """Returns the grown batch, and its signal."""
   b, n = batch.outcome.shape[0], slot.shape[0]
   age = step - trajectory_ring.take(pool.born, slot)
   grown = trajectory_ring.append(batch, pool.trajectories, slot, live, age)
@@ -161,7 +161,7 @@ def _judged(pool: Pool, batch: Batch, slot, live, step):
 
 
 def write(pool: Pool, batch: Batch, credit: Credit, step) -> Pool:
-  """The pool with what was just sampled and has A > 0 over its tokens.
+  """Returns the pool with what was just sampled and has A > 0 over its tokens.
 
   What does not count (`counting`) neither enters nor is in a group's mean.
   """
@@ -180,7 +180,7 @@ def write(pool: Pool, batch: Batch, credit: Credit, step) -> Pool:
 
 
 def _remember_groups(pool: Pool, batch: Batch, fresh) -> Pool:
-  """Mean returns over the group members of `fresh` [B], one for each group."""
+  """Stores the mean return over group members of `fresh` [B], one a group."""
   group = segment.compact_ids(batch.ids['group'])
   total, size = returns.episode(batch)
   mean = ops.group_moments(total, group, mask=fresh, size=size).mean

@@ -36,7 +36,7 @@ class RoleBaseline(struct.PyTreeNode):
   gives=('memory:role_baseline', 'signal:role_baseline'),
 )
 def role_baseline(*, roles: Roles = 2, decay: Decay = 0.95) -> Memory:
-  """Signal 'role_baseline' [B, K]: b of the role, before the return enters it.
+  """Adds signal 'role_baseline' [B, K]: the role's b, before the return enters.
 
     A_i = R_i − b_p,   then   b_p ← decay · b_p + (1 − decay) R_i
 
@@ -99,7 +99,7 @@ def averaged(
 
 
 def measure(state: RoleBaseline) -> Metrics:
-  """The average of every role."""
+  """Returns the average of every role."""
   one = jnp.ones(())
   return {
     f'role_baseline/{i}': (state.mean[i], one) for i in range(len(state.mean))

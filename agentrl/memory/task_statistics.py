@@ -34,7 +34,7 @@ class TaskStatistics(struct.PyTreeNode):
 def task_statistics(
   *, discount: Rate = 0.95, fast: Rate = 0.5, slow: Rate = 0.1
 ) -> Memory:
-  """Counts of every task after each step, g attempts and s successes in it:
+  """Counts for every task after each step, g attempts and s successes in it:
 
     tried ← discount · tried + g,    won ← discount · won + s
     average ← average + rate (s / g − average)   where g > 0; s / g at first
@@ -53,7 +53,7 @@ def task_statistics(
 
 
 def empty(batch: Batch, tasks: int) -> TaskStatistics:
-  """No attempts.
+  """Begins with no attempts.
 
   Raises ValueError for batches that do not say what was attempted.
   """
@@ -78,7 +78,7 @@ def update(
   fast: float,
   slow: float,
 ) -> TaskStatistics:
-  """The statistics after the attempts of a step (types.Batch.attempted)."""
+  """Updates the statistics by a step's attempts (types.Batch.attempted)."""
 
   def f(x: TaskStatistics, attempted, step):
     counts = attempted['counts'].astype(jnp.int32)
@@ -109,7 +109,7 @@ def update(
 
 
 def measure(x: TaskStatistics) -> Metrics:
-  """What was attempted so far, and how often."""
+  """Measures what was attempted so far, and how often."""
   one, n = jnp.ones(()), jnp.float32(x.attempts.size)
   seen = x.attempts > 0
   count = jnp.sum(seen).astype(jnp.float32)

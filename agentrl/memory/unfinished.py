@@ -71,7 +71,7 @@ def unfinished(*, queues: domain.Count = 1) -> Memory:
 
 
 def empty(batch: Batch, queues: int) -> Unfinished:
-  """No trajectory, in places of the shapes of the batch.
+  """Begins with no trajectory, in places of the shapes of the batch.
 
   Raises ValueError for a batch that cannot be stored.
   """

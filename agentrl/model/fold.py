@@ -46,7 +46,7 @@ class FoldedRows(Rows):
 
 
 def order(tokens_NT: Array, seg_NT: Array, keep_N: Array) -> Array:
-  """Order in which rows that begin alike are neighbours, of all devices': i32.
+  """Orders the rows of all devices so that those that begin alike meet: i32.
 
   By the hashes of pieces of the row, the first one first; other rows than
   those to keep come last. A collision costs tokens, and nothing else.
@@ -73,7 +73,7 @@ def order(tokens_NT: Array, seg_NT: Array, keep_N: Array) -> Array:
 
 
 def shared(tokens_MT: Array, seg_MT: Array) -> Array:
-  """Tokens that each row begins with as the one before it does: [M] i32."""
+  """Counts tokens that each row begins with as the one before does: [M] i32."""
   live, one = seg_MT >= 0, _one_segment(seg_MT)
   same = (tokens_MT[1:] == tokens_MT[:-1]) & live[1:] & live[:-1]
   same &= (one[1:] & one[:-1])[:, None]
@@ -88,7 +88,7 @@ def _one_segment(seg_MT):
 
 
 def cut(length, begun, wanted, live, capacity: int, most: int, rounds: int):
-  """Consecutive rows of each micro-batch: its first one, and how many.
+  """Cuts rows into micro-batches: the first row of each, and how many.
 
   A micro-batch is closed where the next row's own tokens, or its wanted ones,
   would exceed the capacity.
@@ -174,14 +174,14 @@ def fold(tokens_MT, seg_MT, wanted_MT, capacity: int) -> Fold:
 
 
 def read(shape: DecoderConfig, params, rows: FoldedRows) -> Array:
-  """Hidden states of the row of each device: [D, C, E]."""
+  """Reads hidden states of the row of each device: [D, C, E]."""
   tokens, until = pick(rows.tokens, rows.fold.source), rows.fold.until
   name = transformer.kernel_of_trees(shape)
   return transformer.forward_trees(shape, params, tokens, until, name)[0]
 
 
 def pick(x_NT: Array, index_DC: Array) -> Array:
-  """Numbers of the rows at flat indices; 0 where there is nothing: [D, C]."""
+  """Picks numbers of the rows at flat indices; 0 where none are: [D, C]."""
 
   def own(x, index):
     return x.reshape(-1).at[index].get(mode='fill', fill_value=0)
@@ -190,12 +190,12 @@ def pick(x_NT: Array, index_DC: Array) -> Array:
 
 
 def is_wanted(f: Fold) -> Array:
-  """Whether a place for wanted tokens has one: [D, W] bool."""
+  """Returns whether a place for wanted tokens has one: [D, W] bool."""
   return f.wanted < f.place.size // len(f.wanted)
 
 
 def before_wanted(hidden_DCE: Array, f: Fold) -> Array:
-  """Hidden states of what stands before each wanted token: [D, W, E]."""
+  """Returns hidden states before each wanted token: [D, W, E]."""
 
   def own(hidden, place, wanted):
     nothing = hidden.shape[1]
@@ -207,7 +207,7 @@ def before_wanted(hidden_DCE: Array, f: Fold) -> Array:
 
 
 def before_each(x_DCK: Array, f: Fold) -> Array:
-  """What stands before each token of rows; 0 before the first: [N, T, K]."""
+  """Returns what stands before each token; 0 before the first: [N, T, K]."""
 
   def own(x, place):
     at = _before(place, x.shape[1])
@@ -217,7 +217,7 @@ def before_each(x_DCK: Array, f: Fold) -> Array:
 
 
 def spread(x_DW: Array, f: Fold) -> Array:
-  """Numbers of the wanted tokens at their places; 0 elsewhere: [N, T]."""
+  """Puts numbers of the wanted tokens in their places; 0 elsewhere: [N, T]."""
 
   def own(x, place, wanted):
     out = jnp.zeros(place.size, x.dtype)
@@ -227,7 +227,7 @@ def spread(x_DW: Array, f: Fold) -> Array:
 
 
 def _each(own, *args):
-  """own(*args) of each device's part of the arguments."""
+  """Calls own(*args) on each device's part of the arguments."""
   run = mesh.shard_map(
     lambda *args: (own(*args),), (DEALT,) * len(args), (DEALT,), checked=True
   )

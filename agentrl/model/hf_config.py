@@ -373,7 +373,7 @@ def _scaling(rope: Config) -> rotary.Scaling | None:
 
 
 def _yarn(take) -> rotary.Yarn:
-  """take(name[, default]): pops a field of rope_parameters."""
+  """Reads YaRN; take(name[, default]) pops a field of rope_parameters."""
   factor = take('factor')
 
   def growth(scale: float) -> float:

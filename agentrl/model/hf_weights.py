@@ -238,7 +238,7 @@ def _equal(a, b, rows: int = 4096) -> bool:
 
 
 def _idle(name: str, tied: bool) -> bool:
-  """True for tensors not used here: images, tables, a tied head."""
+  """Returns True for tensors not used here: images, tables, a tied head."""
   name = name.removeprefix('model.')
   images = name.startswith(('vision_tower.', 'multi_modal_projector.'))
   table = name.endswith('rotary_emb.inv_freq')

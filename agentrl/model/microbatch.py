@@ -27,17 +27,17 @@ Objective = Callable[[PyTree, Rows, Any], tuple[jax.Array, Any]]
 
 
 def live(rows: Rows):
-  """Rows in which something was sampled or is trained on: [N] bool."""
+  """Marks rows in which something was sampled or is trained on: [N] bool."""
   return jnp.any(wanted(rows), axis=1)
 
 
 def reader(apply, needs: tuple[str, ...]) -> Reader:
-  """The outputs that a module's apply has of rows alone."""
+  """Returns the outputs that a module's apply has of rows alone."""
   return lambda params, rows, extras: apply(params, rows, needs)
 
 
 def objective(apply, needs: tuple[str, ...], loss: RowLoss) -> Objective:
-  """A loss of the outputs that a module's apply has of rows alone."""
+  """Returns a loss of the outputs that a module's apply has of rows alone."""
   read = reader(apply, needs)
   return lambda params, rows, e: loss(read(params, rows, e), rows, e)
 
@@ -45,7 +45,7 @@ def objective(apply, needs: tuple[str, ...], loss: RowLoss) -> Objective:
 def forward(
   apply, params, rows: Rows, needs, micro: int | MicroBatch
 ) -> Outputs:
-  """Outputs [N, ...] of all live rows, 0 for the others; not differentiable."""
+  """Returns outputs [N, ...] of live rows, 0 of others; not differentiable."""
   if {'hidden', 'attention_logit'} & set(needs):
     micro = unfolded(micro)
   return outputs(reader(apply, needs), params, rows, (), micro)
@@ -54,7 +54,7 @@ def forward(
 def outputs(
   read: Reader, params, rows: Rows, extras, micro: int | MicroBatch
 ) -> Outputs:
-  """As `forward`, of what reads rows with their extras."""
+  """Runs as `forward`, on what reads rows with their extras."""
   pieces = deal(rows, extras, live(rows), micro)
 
   def step(i, out):
@@ -73,7 +73,7 @@ def gradient(
   micro: int | MicroBatch,
   keep=None,
 ):
-  """Sum over micro-batches of d total / d params, and of the metrics.
+  """Sums d total / d params, and the metrics, over micro-batches.
 
   Args:
     extras: pytree of [N, ...] arrays, handed to total with its rows
@@ -109,7 +109,7 @@ def gradient(
 
 
 def linear(out: Outputs, rows: Rows, bar: Outputs):
-  """The RowLoss Σ bar · out over the outputs that bar has.
+  """Returns the RowLoss Σ bar · out over the outputs that bar has.
 
   Its gradient pulls the cotangents bar back.
   """
@@ -131,7 +131,7 @@ def gradient_of_outputs(
   micro: int | MicroBatch,
   keep=None,
 ):
-  """Gradient of a loss that couples rows, exact under any micro-batching.
+  """Differentiates a loss that couples rows, exact under any micro-batching.
 
   Two passes: outputs of all rows, the loss differentiated once with respect
   to them, then these cotangents pulled back micro-batch by micro-batch.

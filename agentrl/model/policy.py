@@ -22,7 +22,7 @@ WORDS = 4096
 def module(
   shape: transformer.DecoderConfig, temperature: float = 1.0, heads: int = 0
 ) -> Module:
-  """Log-probs and entropies of the tokens that were written in rows.
+  """Makes log-probs and entropies of the tokens that were written in rows.
 
   apply(params, rows, needs): needs names fields of Outputs among 'logp',
   'entropy' (nats) and 'sum_sq_prob'; all belong to softmax(logits /
@@ -66,7 +66,7 @@ def module(
 def folded(
   shape, params, rows: FoldedRows, needs, words, temperature
 ) -> Outputs:
-  """As `module`, of rows that are read folded (model/fold.py)."""
+  """Reads as `module`, of rows that are read folded (model/fold.py)."""
   f, hidden = rows.fold, fold.read(shape, params, rows)
   out = Outputs()
   if words:
@@ -83,14 +83,14 @@ def folded(
 
 
 def _before(hidden_NTD):
-  """Hidden states of what stands before each token; 0 before the first."""
+  """Returns hidden states before each token; 0 before the first."""
   return jnp.pad(hidden_NTD[:, :-1], ((0, 0), (1, 0), (0, 0)))
 
 
 def token_outputs(
   shape, params, hidden_NTD, tokens_NT, wanted_NT, needs, temperature
 ) -> Outputs:
-  """Log-prob and entropy of each wanted token, given what stands before it.
+  """Returns log-prob and entropy of each wanted token, given what is before.
 
   What is not wanted (a prompt) costs nothing. Chosen by size, when traced: up
   to WORDS words chunk by chunk of time, more than that in blocks of words too,
@@ -103,7 +103,7 @@ def token_outputs(
 
 
 def _written(shape, params, before, tokens, wanted, needs, temperature) -> dict:
-  """`token_outputs` of the states [N, T, D] before the tokens, by name."""
+  """Returns `token_outputs` of states [N, T, D] before tokens, by name."""
   if shape.vocab > WORDS:
     head, axis = transformer.head(params)
     c = chunked_logprob.LogprobConfig(needs, temperature, shape.logit_cap, axis)

@@ -12,7 +12,7 @@ NEEDS = ('attention_logit',)
 
 
 def outputs(shape: transformer.DecoderConfig, params, rows: Rows) -> Outputs:
-  """Largest attention logits, for apply(params, rows, NEEDS) of a decoder."""
+  """Returns the largest attention logits: a decoder's apply for NEEDS."""
   _, logit_LNH = transformer.routed(
     shape, params, rows.tokens, rows.seg, qk_clip.largest_logits
   )
@@ -23,7 +23,7 @@ def outputs(shape: transformer.DecoderConfig, params, rows: Rows) -> Outputs:
 
 
 def step(context, role: str, grads, opt, params, rows: Rows, keep=True):
-  """optimizer.step; after a step heads over rule.qk_clip are scaled down.
+  """Runs optimizer.step, then scales down heads over rule.qk_clip.
 
   The paper's logits are those of the step's own forward pass. Here they come
   from a pass of their own after the step, of the weights that are scaled: no

@@ -10,7 +10,7 @@ OWN = 'lora'  # where a role's parameters hold its adapter
 def modules(
   full: dict[str, Module], base: Module, c: lora.Lora
 ) -> dict[str, Module]:
-  """The modules of all roles, on one base that is a role of its own.
+  """Returns the modules of all roles, on one base that is a role of its own.
 
   Args:
     full: by role, each a decoder of its own and what stands beside it
@@ -28,7 +28,7 @@ def modules(
 
 
 def module(full: Module, base: dict[str, PyTree], c: lora.Lora) -> Module:
-  """The module with an adapter in place of its decoder.
+  """Returns the module with an adapter in place of its decoder.
 
   Its own parameters are {'lora': the adapter} and what stands beside the
   decoder, such as value heads.

@@ -16,7 +16,7 @@ TRUNKS = ('learned', 'stopped')
 def module(
   shape: transformer.DecoderConfig, heads: int = 1, trunk: str = 'learned'
 ) -> Module:
-  """Values of the state before each token.
+  """Values the state before each token.
 
   apply(params, rows, needs) -> Outputs.value [N, T, heads]: value[n, t] has
   seen the tokens before t only, aligned like a log-prob.
@@ -47,13 +47,13 @@ def module(
 def specs(
   shape: transformer.DecoderConfig, heads: int
 ) -> dict[str, mesh.Param]:
-  """The heads' parameters."""
+  """Returns the heads' parameters."""
   zeros = jax.nn.initializers.zeros
   return {'value': mesh.Param((shape.width, heads), ('embed', None), zeros)}
 
 
 def read(params, hidden_NTD: Array) -> Array:
-  """Values [N, T, heads] of what the decoder knew before each token."""
+  """Reads values [N, T, heads] of what the decoder knew before each token."""
   before = jnp.concatenate(
     [jnp.zeros_like(hidden_NTD[:, :1]), hidden_NTD[:, :-1]], axis=1
   )
@@ -61,7 +61,7 @@ def read(params, hidden_NTD: Array) -> Array:
 
 
 def heads_of(params, hidden_NTD: Array) -> Array:
-  """The heads' values [N, T, heads] of hidden states."""
+  """Returns the heads' values [N, T, heads] of hidden states."""
   w = mesh.with_logical_sharding(params['value'], None, None)
   value = layers.dense(hidden_NTD, w, transformer.EMBED, (None,))
   return value.astype(jnp.float32)

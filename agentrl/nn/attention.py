@@ -51,14 +51,14 @@ def attend(q_NTHd, k_NSGd, v_NSGd, mask_NTS, size: int = 0, cap: float = 0.0):
 
 
 def split_heads(q_NTHd, groups: int):
-  """[N, T, H, d] -> [N, G, R * T, d]: queries beside the key head they use."""
+  """Splits [N, T, H, d] -> [N, G, R * T, d]: queries by their key head."""
   n, t, h, d = q_NTHd.shape
   q = q_NTHd.reshape(n, t, groups, h // groups, d)
   return jnp.moveaxis(q, 1, 3).reshape(n, groups, h // groups * t, d)
 
 
 def join_heads(out_NGQd, shape: tuple[int, ...]):
-  """Inverse of split_heads."""
+  """Inverts split_heads."""
   n, t, h, d = shape
   groups = out_NGQd.shape[1]
   out = out_NGQd.reshape(n, groups, h // groups, t, d)
@@ -68,7 +68,7 @@ def join_heads(out_NGQd, shape: tuple[int, ...]):
 def part(
   q_NGQd, k_NGdS, v_NGSd, mask_NTS, size: int = 0, cap: float = 0.0
 ) -> PartialSoftmax:
-  """Attention to S keys, to be combined with others; as `attend`."""
+  """Attends to S keys, to be combined with others; as `attend`."""
   score = _scores(q_NGQd, k_NGdS, mask_NTS, size, cap)
   top = jax.lax.stop_gradient(jnp.max(score, axis=-1, keepdims=True))
   e = jnp.exp(score - top)
@@ -80,7 +80,7 @@ def part(
 
 
 def whole(q_NGQd, k_NGdS, v_NGSd, mask_NTS, size: int = 0, cap: float = 0.0):
-  """`combine` of one `part`: [N, G, R * T, d].
+  """Runs `combine` on one `part`: [N, G, R * T, d].
 
   Divided before the product with v, which makes the softmax one kernel of a
   GPU; of many queries it divides more numbers than `combine`.
@@ -91,7 +91,7 @@ def whole(q_NGQd, k_NGdS, v_NGSd, mask_NTS, size: int = 0, cap: float = 0.0):
 
 
 def _scores(q_NGQd, k_NGdS, mask_NTS, size: int, cap: float):
-  """Scores of queries and keys, MASKED where none may look: [N, G, Q, S]."""
+  """Scores queries and keys, MASKED where none may look: [N, G, Q, S]."""
   n, g, queries, d = q_NGQd.shape
   t, s = mask_NTS.shape[1:]
   score = mesh.einsum('ngqd,ngds->ngqs', q_NGQd, k_NGdS, axes=AXES)
@@ -103,13 +103,13 @@ def _scores(q_NGQd, k_NGdS, mask_NTS, size: int, cap: float):
 
 
 def combine(parts: list[PartialSoftmax]):
-  """The parts as one softmax: [N, G, R * T, d]."""
+  """Combines the parts into one softmax: [N, G, R * T, d]."""
   whole = merge(parts)
   return whole.out / whole.total.astype(whole.out.dtype)
 
 
 def merge(parts: list[PartialSoftmax]) -> PartialSoftmax:
-  """The parts as one, over all of their keys."""
+  """Merges the parts into one, over all of their keys."""
   if len(parts) == 1:
     return parts[0]
   top = parts[0].top
@@ -124,7 +124,7 @@ def merge(parts: list[PartialSoftmax]) -> PartialSoftmax:
 
 
 def row_mask(until_NT, window: int = 0):
-  """j <= i <= until[j] (layers.segment_until): [N, T, T] bool, i before j.
+  """Masks j <= i <= until[j] (`segment_until`): [N, T, T] bool, i before j.
 
   Padding sees itself. With a window, a token sees itself and the window - 1
   tokens before.
@@ -133,7 +133,7 @@ def row_mask(until_NT, window: int = 0):
 
 
 def query_mask(until_NT, ask_Q, window: int = 0):
-  """As `row_mask`, of the tokens ask_Q alone: [N, Q, T] bool."""
+  """Masks as `row_mask`, the tokens ask_Q alone: [N, Q, T] bool."""
   index = jnp.arange(until_NT.shape[1])
   sees = ask_Q[None, :, None] <= layers.last_readers(until_NT)[:, None]
   sees &= (ask_Q[:, None] >= index[None, :])[None]

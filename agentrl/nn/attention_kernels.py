@@ -63,7 +63,7 @@ def choose(
 
 
 def choose_for_trees(name: str, head_dim: int, dtype: str, cap: float) -> str:
-  """As `choose`, the kernel of rows of trees: 'splash_trees' for splash.
+  """Chooses as `choose`, for rows of trees: 'splash_trees' for splash.
 
   In place of 'xla', which reads none, 'chunked'.
   """
@@ -76,7 +76,7 @@ def choose_for_trees(name: str, head_dim: int, dtype: str, cap: float) -> str:
 
 
 def tokens_of_trees(kernel: str) -> int:
-  """Most tokens of a row of trees that pay with that kernel; 0: any number.
+  """Bounds the tokens of a tree row that pay with a kernel; 0: any number.
 
   cudnn reads all pairs of earlier and later tokens, seen or not.
   """
@@ -89,7 +89,7 @@ def reads_trees(name: str) -> bool:
 
 
 def config(window: int, size: int, cap: float = 0.0) -> AttentionConfig:
-  """The config of a layer's attention, in blocks that suit the device."""
+  """Returns a layer's attention config, in blocks that suit the device."""
   on_cpu = jax.default_backend() == 'cpu'
   return AttentionConfig(window, size, cap, CPU_BLOCK if on_cpu else LANES)
 
@@ -97,7 +97,7 @@ def config(window: int, size: int, cap: float = 0.0) -> AttentionConfig:
 def _possible(
   name: str, general: str, rows: str, head_dim: int, dtype: str, cap: float
 ) -> str:
-  """The kernel of a name, of 'auto' the device's own; else the general one."""
+  """Returns the named kernel, for 'auto' the device's own; else the general."""
   here = jax.default_backend()
   own = {device: kernel for kernel, device in DEVICES.items()}
   wanted = own.get(here, general) if name == 'auto' else name
@@ -113,7 +113,7 @@ def _possible(
 
 
 def _missing(kernel, here, head_dim, dtype, cap) -> str:
-  """Unmet requirement of the kernel for such rows; '' if none."""
+  """Names the kernel's unmet requirement for such rows; '' if none."""
   if DEVICES[kernel] != here:
     return f'a {DEVICES[kernel]}, and this is a {here}'
   if kernel == 'splash':
@@ -172,7 +172,7 @@ def attend(name: str, c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, until_NT):
 def _cudnn(
   c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, until_NT, implementation='cudnn'
 ):
-  """jax.nn.dot_product_attention with a mask, of trees too."""
+  """Runs jax.nn.dot_product_attention with a mask, of trees too."""
   t = until_NT.shape[1]
   q, k, v, until = _behind(EIGHT, q_NTHd, k_NTGd, v_NTGd, until_NT)
   out = jax.nn.dot_product_attention(
@@ -190,7 +190,7 @@ def _cudnn(
 def _splash(
   c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, until_NT, interpret=False
 ):
-  """Rows of segments: one mask that is constant, and ids of segments."""
+  """Attends in rows of segments: one constant mask, and ids of segments."""
   # Imported where it is used: it asks for Pallas, which CPU runs do without.
   from jax.experimental.pallas.ops.tpu import splash_attention as splash
 
@@ -246,7 +246,7 @@ def _splash_trees(
 def _splash_piece(
   c: AttentionConfig, interpret: bool, ask_C, q_HCd, k_GTd, v_GTd, until_T
 ):
-  """Answers of the queries ask_C, [H, C, d], and a mask of what they see.
+  """Returns answers of the queries ask_C, [H, C, d], and a mask of their keys.
 
   Of one head, [1, C, T], which the kernel takes for all; of 32 bits on a TPU.
   It is made for each layer, and again in its backward pass.
@@ -269,7 +269,7 @@ def _splash_piece(
 
 
 def _pieces(x_HTd, pieces: int):
-  """[H, T, d] -> [P, H, T / P, d]."""
+  """Splits [H, T, d] -> [P, H, T / P, d]."""
   h, _, d = x_HTd.shape
   return jnp.swapaxes(x_HTd.reshape(h, pieces, -1, d), 0, 1)
 
@@ -277,7 +277,7 @@ def _pieces(x_HTd, pieces: int):
 def _lanes(
   c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, until_NT, multiple=LANES
 ):
-  """What splash reads: heads before tokens, padded behind, q to scale."""
+  """Lays out heads before tokens for splash, padded behind, q to scale."""
   q = q_NTHd / math.sqrt(c.size or q_NTHd.shape[-1])
   q = q.astype(q_NTHd.dtype)
   *heads, until = _behind(multiple, q, k_NTGd, v_NTGd, until_NT)

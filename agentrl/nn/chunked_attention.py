@@ -55,18 +55,18 @@ def attend(c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, until_NT):
 
 
 def place(args, axes) -> list:
-  """The arrays, each sharded by its logical axes."""
+  """Returns the arrays, each sharded by its logical axes."""
   pairs = zip(args, axes, strict=True)
   return [mesh.with_logical_sharding(x, *a) for x, a in pairs]
 
 
 def query() -> tuple[str | None, ...]:
-  """Logical axes of queries on the mesh that is set."""
+  """Returns logical axes of queries on the mesh that is set."""
   return ('batch', mesh.sharded_axis_or_none('time'), 'heads', None)
 
 
 def key() -> tuple[str | None, ...]:
-  """Logical axes of keys and values as they are made: each device its own."""
+  """Returns logical axes of keys and values as made: each device its own."""
   return ('batch', mesh.sharded_axis_or_none('time'), 'kv_heads', None)
 
 
@@ -144,7 +144,7 @@ def _cut(c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, until_NT) -> Blocks:
 
 
 def _split(c: AttentionConfig, x_NTHd, groups: int):
-  """[N, T, H, d] -> [I, N, G, R * C, d], heads beside the key head they use."""
+  """Splits [N, T, H, d] -> [I, N, G, R * C, d], heads by their key head."""
   n, t, h, d = x_NTHd.shape
   x = jnp.pad(x_NTHd, ((0, 0), (0, -t % c.block), (0, 0), (0, 0)))
   x = x.reshape(n, -1, c.block, groups, h // groups, d)
@@ -153,7 +153,7 @@ def _split(c: AttentionConfig, x_NTHd, groups: int):
 
 
 def _join(c: AttentionConfig, x, t: int):
-  """Inverse of _split, without what was padded."""
+  """Inverts _split, without what was padded."""
   blocks, n, g, queries, d = x.shape
   x = x.reshape(blocks, n, g, queries // c.block, c.block, d)
   x = jnp.transpose(x, (1, 0, 4, 2, 3, 5))
@@ -161,7 +161,7 @@ def _join(c: AttentionConfig, x, t: int):
 
 
 def _forward(c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, until_NT):
-  """Outputs of one device's queries and heads, and L [N, T, H]."""
+  """Computes one device's outputs of queries and heads, and L [N, T, H]."""
   k, v = _whole(k_NTGd, v_NTGd)
   b, t = _cut(c, q_NTHd, k, v, until_NT), q_NTHd.shape[1]
 
@@ -188,7 +188,7 @@ def _forward(c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, until_NT):
 def _backward(
   c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, until_NT, out, norm_NTH, bar
 ):
-  """Cotangents of q, k and v of one device's tokens and heads."""
+  """Computes cotangents of q, k and v of one device's tokens and heads."""
   k, v = _whole(k_NTGd, v_NTGd)
   b = _cut(c, q_NTHd, k, v, until_NT)
   along = jnp.sum(bar.astype(jnp.float32) * out, axis=-1)  # ⟨do, o⟩
@@ -224,19 +224,19 @@ def _backward(
 
 
 def _whole(*keys_NTGd):
-  """Keys or values of all tokens, from each device's own."""
+  """Gathers keys or values of all tokens, from each device's own."""
   return tuple(mesh.all_gather(x, 'time', 1) for x in keys_NTGd)
 
 
 def _dot(formula: str, a, b):
-  """One product per row and head, summed in float32; [N, G] stand in front."""
+  """Multiplies per row and head, summed in float32; [N, G] stand in front."""
   formula = ','.join('ng' + x for x in formula.split(','))
   formula = formula.replace('->', '->ng')
   return precision.einsum(formula, a, b, preferred_element_type=jnp.float32)
 
 
 def _scores(c: AttentionConfig, b: Blocks, i, j):
-  """Scores of queries i and keys j, their slopes, and which are seen.
+  """Scores queries i and keys j, with slopes, and which are seen.
 
   Returns: [N, G, R * C, C], d score / d (q·k), [N, 1, R * C, C] bool
   """

@@ -61,7 +61,7 @@ class Sums(NamedTuple):
 def token_logprobs(
   c: LogprobConfig, h_NTD, head, tokens_NT, wanted_NT
 ) -> dict[str, Array]:
-  """{need: [N, T] f32}, nats; 0 where nothing is wanted.
+  """Returns {need: [N, T] f32}, nats; 0 where nothing is wanted.
 
   Args:
     h_NTD: normed hidden states that predict the tokens
@@ -110,13 +110,13 @@ _read.defvjp(_answer, _pull)
 
 
 def _axes(c: LogprobConfig):
-  """Logical axes of h, head, tokens and wanted."""
+  """Returns the logical axes of h, head, tokens and wanted."""
   rows = vocab_blocks.row_axes()
   return (*rows, None), vocab_blocks.head_axes(c.axis), rows, rows
 
 
 def _forward(c: LogprobConfig, h_NTD, head, tokens_NT, wanted_NT):
-  """logp, entropy, sum_sq_prob and L of one device's rows, [N, T] each."""
+  """Computes logp, entropy, sum_sq_prob and L of a device's rows: [N, T]."""
   rounds = vocab_blocks.deal(wanted_NT, c.tokens)
   blocks = vocab_blocks.cut(head, c.axis, c.words, h_NTD.dtype)
   rows = tuple(rounds.bring(x) for x in (h_NTD, tokens_NT))
@@ -134,7 +134,7 @@ def _forward(c: LogprobConfig, h_NTD, head, tokens_NT, wanted_NT):
 
 
 def _backward(c: LogprobConfig, h_NTD, head, tokens_NT, wanted_NT, *fixed_NT):
-  """Cotangents of h and the head, of one device's rows and words."""
+  """Computes cotangents of h and the head, of one device's rows and words."""
   rounds = vocab_blocks.deal(wanted_NT, c.tokens)
   blocks = vocab_blocks.cut(head, c.axis, c.words, h_NTD.dtype)
   rows = tuple(rounds.bring(x) for x in (tokens_NT, *fixed_NT))
@@ -150,7 +150,7 @@ def _backward(c: LogprobConfig, h_NTD, head, tokens_NT, wanted_NT, *fixed_NT):
 
 
 def _more(c: LogprobConfig, sums: Sums, h, own, words: VocabBlock) -> Sums:
-  """The sums with those over another block of words."""
+  """Adds another block of words to the sums."""
   x, _ = vocab_blocks.logits(c.head, h, words)
   old = sums.top
   top = jnp.maximum(old, jnp.max(x, axis=1))
@@ -170,7 +170,7 @@ def _more(c: LogprobConfig, sums: Sums, h, own, words: VocabBlock) -> Sums:
 
 
 def _rebased(sums: Sums, top) -> Sums:
-  """The sums below another top."""
+  """Rescales the sums to another top."""
   gap = sums.top - top
   scale = jnp.exp(gap)
   return sums._replace(
@@ -182,13 +182,13 @@ def _rebased(sums: Sums, top) -> Sums:
 
 
 def _whole(sums: Sums) -> Sums:
-  """The sums over the words of all devices."""
+  """Adds up the sums over the words of all devices."""
   sums = _rebased(sums, mesh.pmax(sums.top, 'vocab'))
   return Sums(sums.top, *(mesh.psum(x, 'vocab') for x in sums[1:]))
 
 
 def _outputs(sums: Sums):
-  """logp, entropy, sum_sq_prob and L of the sums over all words."""
+  """Returns logp, entropy, sum_sq_prob and L of the sums over all words."""
   log_total = jnp.log(sums.total)
   norm = sums.top + log_total
   entropy = log_total - sums.mean / sums.total
@@ -198,7 +198,7 @@ def _outputs(sums: Sums):
 def _slope(
   c: LogprobConfig, h, own, words: VocabBlock, norm, entropy, square, *bars
 ):
-  """d loss / d y [n, words], as h computes; all else is [n, 1]."""
+  """Returns d loss / d y [n, words], as h computes; all else is [n, 1]."""
   x, slope = vocab_blocks.logits(c.head, h, words)
   bar_logp, bar_entropy, bar_square = bars
   log_p = x - norm

@@ -89,7 +89,7 @@ class DecoderConfig:
     return self.windows[layer] if self.windows else 0
 
   def rope(self, window: int) -> rotary.Rope:
-    """The rotary positions of layers with such a window."""
+    """Returns the rotary positions of layers with such a window."""
     if window and self.local_theta:
       return rotary.Rope(self.local_theta)
     return rotary.Rope(self.theta, self.scaling)
@@ -103,7 +103,7 @@ class DecoderConfig:
 
 
 def specs(c: DecoderConfig) -> dict:
-  """Parameters of the decoder."""
+  """Specifies the decoder's parameters."""
   D = c.width
   tree = {
     'embed': Param(
@@ -123,12 +123,12 @@ def specs(c: DecoderConfig) -> dict:
 
 
 def layer_specs(c: DecoderConfig) -> dict:
-  """Parameters of one layer."""
+  """Specifies one layer's parameters."""
   return _attention(c) | _feed_forward(c)
 
 
 def _attention(c: DecoderConfig) -> dict:
-  """Parameters of a layer's attention."""
+  """Specifies the parameters of a layer's attention."""
   D, H, G, d = c.width, c.heads, c.kv_heads, c.head_dim
   tree = {
     'attn_norm': _norm(c, D, 'embed'),
@@ -153,7 +153,7 @@ def _attention(c: DecoderConfig) -> dict:
 
 
 def _feed_forward(c: DecoderConfig) -> dict:
-  """Parameters of a layer's MLP, or of its experts."""
+  """Specifies parameters of a layer's MLP, or of its experts."""
   D, F = c.width, c.mlp
   out = 2 * c.layers
   tree = {
@@ -181,11 +181,11 @@ def _feed_forward(c: DecoderConfig) -> dict:
 def _matrix(
   c: DecoderConfig, shape, axes, fan_in: int, shrink: int = 1
 ) -> Param:
-  """A matrix; residual branches shrink so that depth keeps the scale."""
+  """Makes a matrix; residual branches shrink so that depth keeps the scale."""
   std = c.init_std or (fan_in * shrink) ** -0.5
   return Param(shape, axes, normal(std))
 
 
 def _norm(c: DecoderConfig, size: int, axis: str | None = None) -> Param:
-  """A norm that begins by multiplying with 1."""
+  """Returns a norm that begins by multiplying with 1."""
   return Param((size,), (axis,), zeros if c.norm_offset else ones)

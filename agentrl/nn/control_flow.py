@@ -18,7 +18,7 @@ T = TypeVar('T')
 
 @jax.custom_batching.custom_vmap
 def lane_max(x: Array) -> Array:
-  """The largest x of all lanes of a vmap; of bools, whether any is true."""
+  """Returns the largest x over a vmap's lanes; of bools, if any is true."""
   return x
 
 
@@ -29,12 +29,12 @@ def _lane_max(size, batched, x):
 
 
 def lane_all(x: Array) -> Array:
-  """Whether x [] bool is true in all lanes of a vmap."""
+  """Returns whether x [] bool is true in all lanes of a vmap."""
   return ~lane_max(~x)
 
 
 def apply_if(predicate: Array, f: Callable[..., T], x: T, *args: Any) -> T:
-  """f(x, *args) if the predicate is true in any lane, else x, not copied.
+  """Runs f(x, *args) if the predicate is true in any lane, else x, not copied.
 
   Args:
     predicate: [] bool

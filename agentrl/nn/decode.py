@@ -26,7 +26,7 @@ class SharedPrefix(NamedTuple):
 
 
 def empty(c: DecoderConfig, n: int, capacity: int) -> Cache:
-  """Room for `capacity` positions of n slots."""
+  """Makes room for `capacity` positions of n slots."""
   return tuple(
     kv_cache.empty(n, capacity, c.kv_heads, c.head_dim, c.dtype)
     for _ in range(c.layers)
@@ -34,7 +34,7 @@ def empty(c: DecoderConfig, n: int, capacity: int) -> Cache:
 
 
 def begin(cache: Cache, prompts: Cache) -> Cache:
-  """The cache, at whose first positions stands what the slots have read."""
+  """Begins a cache with what the slots have read at its first positions."""
   return tuple(
     kv_cache.begin(*layers) for layers in zip(cache, prompts, strict=True)
   )
@@ -119,7 +119,7 @@ def _extend_layer(
   look_N,
   prefix: kv_cache.PrefixLayer | None,
 ):
-  """One layer of `forward_with_cache`; -> x and its cache."""
+  """Runs one layer of `forward_with_cache`; -> x and its cache."""
   y = transformer.normed(c, p, 'attn_norm', x_NCD)
   k, v = (transformer.heads(c, p, y, way, name) for name in 'kv')
   layer = kv_cache.write(layer, k, v, start_N)

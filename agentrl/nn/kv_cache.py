@@ -37,7 +37,7 @@ class PrefixLayer(NamedTuple):
 
 
 def empty(n: int, capacity: int, heads: int, size: int, dtype) -> Layer:
-  """Room for `capacity` positions of n slots."""
+  """Makes room for `capacity` positions of n slots."""
   first = FIRST_ON_GPU if jax.default_backend() == 'gpu' else FIRST
   blocks, low, s = [], 0, first
   while low < capacity:
@@ -50,7 +50,7 @@ def empty(n: int, capacity: int, heads: int, size: int, dtype) -> Layer:
 
 
 def begin(layer: Layer, first: Layer) -> Layer:
-  """A layer with the positions of another, which has no more, in front."""
+  """Puts the positions of another layer, which has no more, in front."""
   filled = (_filled(b, x.k, x.v, 0) for b, x in zip(layer, first, strict=False))
   return (*filled, *layer[len(first) :])
 
@@ -82,12 +82,12 @@ def write(layer: Layer, k_NCGd, v_NCGd, start_N) -> Layer:
 
 
 def _filled(b: Block, k, v, low: int) -> Block:
-  """A block that starts at `low` of k and v."""
+  """Returns a block that starts at `low` of k and v."""
   return b.replace(k=_fill(b.k, k, low, axis=3), v=_fill(b.v, v, low, axis=2))
 
 
 def _fill(old, new, low: int, *, axis: int):
-  """A block that starts at `low`, with positions 0, 1, ... from new."""
+  """Returns a block that starts at `low`, with positions 0, 1, ... from new."""
   size = old.shape[axis]
   fresh = jax.lax.slice_in_dim(
     new, min(low, new.shape[axis]), min(low + size, new.shape[axis]), axis=axis
@@ -98,7 +98,7 @@ def _fill(old, new, low: int, *, axis: int):
 
 
 def _put(old, new, *, start_N, low: int, axis: int):
-  """old with new at [start - low, start - low + C) along the axis, per slot."""
+  """Puts new into old at [start - low, start - low + C) of an axis, by slot."""
   start_N = start_N - low
   chunk, size = new.shape[axis], old.shape[axis]
   if chunk == 1:
@@ -132,7 +132,7 @@ def attend(
   cap: float = 0.0,
   prefix: PrefixLayer | None = None,
 ):
-  """Attention of queries at start_N... (None: 0...) to all positions before.
+  """Attends, for queries at start_N... (None: 0...), to all positions before.
 
   Or to the nearest `window` of them, itself included; size and cap are those
   of attention.attend. Position 0 of a slot follows its prefix.
@@ -165,7 +165,7 @@ def attend(
 def _look(
   layer: Layer, q_NTHd, sees, furthest, size: int, cap: float
 ) -> attention.PartialSoftmax:
-  """Attention to the blocks of which any begins at `furthest` or before.
+  """Attends to the blocks of which any begins at `furthest` or before.
 
   Args:
     sees: positions [S] -> mask [N, T, S]
@@ -189,7 +189,7 @@ def _look(
 def _look_back(
   prefix: PrefixLayer, q_NTHd, position_NT, window: int, size: int, cap: float
 ) -> attention.PartialSoftmax:
-  """Attention to the prefix, whose keys are read once for all of its slots.
+  """Attends to the prefix, whose keys are read once for all of its slots.
 
   The queries of a family stand in one row: its W slots of T.
   """

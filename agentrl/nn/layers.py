@@ -36,7 +36,7 @@ ROWS = ('batch', None)  # how the tokens of rows lie where a row is whole
 
 
 def dense(x_NTi, w, inputs: Axes, outputs: Axes, rows: Axes = ROWS):
-  """x w: contracts the trailing axes of x with the leading ones of w.
+  """Computes x w: contracts the trailing axes of x with the leading ones of w.
 
   Args:
     x_NTi: [N, T, inputs...]
@@ -75,7 +75,7 @@ def dense(x_NTi, w, inputs: Axes, outputs: Axes, rows: Axes = ROWS):
 
 
 def segment_until(seg_NT):
-  """`until` of rows of segments: the last token of each one's: [N, T] i32.
+  """Returns `until` of rows of segments: each one's last token: [N, T] i32.
 
   A row may hold trees of tokens, depth first: until[t] is the last token that
   sees t, so that i sees j where j <= i <= until[j]. Of a segment all have the
@@ -92,13 +92,13 @@ def segment_until(seg_NT):
 
 
 def last_readers(until_NT):
-  """The last token that sees each one; padding sees itself alone."""
+  """Returns the last token that sees each one; padding sees itself alone."""
   index = jnp.arange(until_NT.shape[1], dtype=jnp.int32)[None]
   return jnp.maximum(until_NT, index)
 
 
 def positions(until_NT):
-  """How many tokens each one sees before itself: [N, T] i32.
+  """Counts the tokens that each one sees before itself: [N, T] i32.
 
   A token adds one, and what ended with the token before it is seen no more.
   """
@@ -113,7 +113,7 @@ def positions(until_NT):
 
 
 def map_chunks(f, blank, xs, look_NT, tokens: int):
-  """f(*xs) chunk by chunk of time, recomputed in the backward pass.
+  """Computes f(*xs) chunk by chunk of time, recomputed in the backward pass.
 
   A chunk in which nobody looks costs nothing: it is blank(*xs).
 
@@ -141,7 +141,7 @@ def map_chunks(f, blank, xs, look_NT, tokens: int):
 
 
 def _chunks(x, pieces: int, size: int):
-  """[N, T, ...] -> [pieces, N, size, ...], padded."""
+  """Cuts [N, T, ...] -> [pieces, N, size, ...], padded."""
   pad = pieces * size - x.shape[1]
   x = jnp.pad(x, ((0, 0), (0, pad)) + ((0, 0),) * (x.ndim - 2))
   x = x.reshape(x.shape[0], pieces, size, *x.shape[2:])
@@ -149,6 +149,6 @@ def _chunks(x, pieces: int, size: int):
 
 
 def _unchunk(x, t: int):
-  """[pieces, N, size, ...] -> [N, T, ...]."""
+  """Joins [pieces, N, size, ...] -> [N, T, ...]."""
   x = jnp.moveaxis(x, 0, 1)
   return x.reshape(x.shape[0], -1, *x.shape[3:])[:, :t]

@@ -30,7 +30,7 @@ from agentrl.runtime import precision
 
 
 def largest_logits(c: AttentionConfig, q_NTHd, k_NTGd, until_NT):
-  """max of q kᵀ / √size over what queries see, before a soft cap: [N, H].
+  """Takes max q kᵀ / √size over what queries see, before a soft cap: [N, H].
 
   Arguments are those of chunked_attention.attend. -1e30 in rows of padding
   alone. No scores of whole rows are held.
@@ -43,7 +43,7 @@ def largest_logits(c: AttentionConfig, q_NTHd, k_NTGd, until_NT):
 
 
 def _largest(c: AttentionConfig, q_NTHd, k_NSGd, until_NS):
-  """`largest_logits` of one device's queries and heads, with all keys."""
+  """Runs `largest_logits` on one device's queries and heads, with all keys."""
   n, t, h, d = q_NTHd.shape
   groups, at = k_NSGd.shape[2], mesh.axis_index('time') * t
   blocks = -(-t // c.block)
@@ -73,7 +73,7 @@ def _largest(c: AttentionConfig, q_NTHd, k_NSGd, until_NS):
 
 
 def clip(params, logit_LH, tau: float):
-  """A decoder's parameters whose heads have such logits, none above tau.
+  """Scales a decoder's heads of such logits so that none is above tau.
 
   A head whose largest logit is not finite stays as it is.
   """

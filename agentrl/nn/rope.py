@@ -59,7 +59,7 @@ class Yarn(NamedTuple):
     d = 2 * freq_F.shape[0]
 
     def index(rounds: float) -> float:
-      """Index of the pair with so many rounds in `context` tokens."""
+      """Finds the index of the pair of so many rounds in `context` tokens."""
       period = self.context / (rounds * 2 * math.pi)
       return d * math.log(period) / (2 * math.log(theta))
 
@@ -86,13 +86,13 @@ class Rope(NamedTuple):
 
 
 def frequencies(rope: Rope, half: int) -> tuple[Array, float]:
-  """Radians per position of `half` pairs [F] f32, and the amplitude."""
+  """Returns radians per position of `half` pairs [F] f32, and the amplitude."""
   freq = rope.theta ** (-jnp.arange(half, dtype=jnp.float32) / half)
   return rope.scaling(freq, rope.theta) if rope.scaling else (freq, 1.0)
 
 
 def rotate(rope: Rope, x_NTHd, pos_NT):
-  """The two halves of a head turned: (a, b) -> (a cos - b sin, b cos + a sin).
+  """Rotates a head's two halves: (a, b) -> (a cos - b sin, b cos + a sin).
 
   Returns: [N, T, H, d]
   """

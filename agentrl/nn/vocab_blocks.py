@@ -69,23 +69,23 @@ class Rounds(NamedTuple):
   size: int  # tokens of a round
 
   def bring(self, x_NT):
-    """[N, T, ...] in this order, [M, ...]; 0 behind the wanted."""
+    """Brings [N, T, ...] into this order, [M, ...]; 0 behind the wanted."""
     x = x_NT.reshape(-1, *x_NT.shape[2:])
     return x.at[self.order].get(mode='fill', fill_value=0)
 
   def back(self, x, shape: tuple[int, ...]):
-    """What was brought from [N, T, ...], where it was; 0 elsewhere."""
+    """Puts what was brought from [N, T, ...] back where it was; 0 elsewhere."""
     zeros = jnp.zeros((shape[0] * shape[1], *x.shape[1:]), x.dtype)
     return zeros.at[self.order].set(x, mode='drop').reshape(shape)
 
   def take(self, rows, i):
-    """Round i of a tree of [M, ...]."""
+    """Takes round i of a tree of [M, ...]."""
     return jax.tree.map(
       lambda x: jax.lax.dynamic_slice_in_dim(x, i * self.size, self.size), rows
     )
 
   def put(self, rows, part, i):
-    """The rows with another round i."""
+    """Puts another round i into the rows."""
     return jax.tree.map(
       lambda x, y: jax.lax.dynamic_update_slice_in_dim(x, y, i * self.size, 0),
       rows,
@@ -101,17 +101,17 @@ class VocabBlocks(NamedTuple):
 
 
 def row_axes() -> tuple[str | None, ...]:
-  """Logical axes of [N, T]."""
+  """Returns the logical axes of [N, T]."""
   return ('batch', mesh.sharded_axis_or_none('time'))
 
 
 def head_axes(axis: int) -> tuple[str, str]:
-  """Logical axes of a head as stored, whose words lie along `axis`."""
+  """Returns logical axes of a stored head, whose words lie along `axis`."""
   return ('vocab', 'stored') if axis == 0 else ('stored', 'vocab')
 
 
 def deal(wanted_NT, tokens: int) -> Rounds:
-  """Rounds of up to `tokens` tokens, of the wanted ones alone."""
+  """Deals rounds of up to `tokens` tokens, of the wanted ones alone."""
   wanted = wanted_NT.reshape(-1)
   size = min(tokens, wanted.size)
   count = jnp.sum(wanted, dtype=jnp.int32)
@@ -122,7 +122,7 @@ def deal(wanted_NT, tokens: int) -> Rounds:
 
 
 def cut(head, axis: int, words: int, dtype) -> VocabBlocks:
-  """Blocks of up to `words` words, whole and of this dtype.
+  """Cuts blocks of up to `words` words, whole and of this dtype.
 
   All are of one size: the last reaches back into the one before it.
   """
@@ -140,7 +140,7 @@ def cut(head, axis: int, words: int, dtype) -> VocabBlocks:
 
 
 def logits(c: HeadConfig, h, words: VocabBlock):
-  """x [n, words], and dx/dy."""
+  """Returns x [n, words], and dx/dy."""
   z = _dot(_DOT[c.axis], h, words.w)
   slope = jnp.float32(1 / c.temperature)
   if c.cap:
@@ -152,7 +152,7 @@ def logits(c: HeadConfig, h, words: VocabBlock):
 def over_words(
   rounds: Rounds, number: int, block: Callable, add: Callable, rows, sums
 ):
-  """Sums of the wanted tokens over all words, a tree of [M].
+  """Sums wanted tokens over all words, a tree of [M].
 
   Args:
     number: of blocks
@@ -177,7 +177,7 @@ def over_words(
 def pull(
   h_NTD, head, axis: int, rounds: Rounds, blocks: VocabBlocks, slopes, rows
 ):
-  """Cotangents of h and the head, of one device's rows and words.
+  """Computes cotangents of h and the head, of one device's rows and words.
 
   Args:
     slopes: (j, block j) -> (h [n, D], rows of a round) -> d loss / d y
@@ -216,12 +216,12 @@ _TO_H = ('nv,vd->nd', 'nv,dv->nd')
 
 
 def _dot(formula: str, a, b):
-  """Factors as a computes, sums in float32."""
+  """Multiplies factors as a computes, and sums in float32."""
   b = b.astype(a.dtype)
   return precision.einsum(formula, a, b, preferred_element_type=jnp.float32)
 
 
 def _add_at(x, y, start, axis: int):
-  """x with y added from start on."""
+  """Adds y to x from start on."""
   old = jax.lax.dynamic_slice_in_dim(x, start, y.shape[axis], axis)
   return jax.lax.dynamic_update_slice_in_dim(x, old + y, start, axis)

@@ -16,7 +16,7 @@ UNITS = ('turn', 'trajectory')
 
 
 def counted(batch: Batch, unit: str) -> Array:
-  """Turns that count, [B, K] bool.
+  """Marks turns that count, [B, K] bool.
 
   Args:
     unit: 'turn', those that happened and were scored, or 'trajectory', those
@@ -32,5 +32,5 @@ def counted(batch: Batch, unit: str) -> Array:
 
 
 def trajectories(batch: Batch) -> Array:
-  """Trajectories that count, [B] bool: they have turns, all of them scored."""
+  """Marks trajectories that count, [B] bool: with turns, all of them scored."""
   return jnp.any(counted(batch, 'trajectory'), axis=1)

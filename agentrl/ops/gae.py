@@ -15,7 +15,7 @@ from agentrl.types import Array
 def gae_turns(
   reward: Array, value: Array, valid: Array, *, gamma: float, lam: float
 ) -> Array:
-  """A_k over the valid turns of each trajectory, all [B, K]; 0 elsewhere."""
+  """Returns A_k over valid turns of each trajectory, [B, K]; 0 elsewhere."""
   chex.assert_equal_shape([reward, value, valid])
   delta = reward + gamma * segment.next_turn(value, valid) - value
   return segment.accumulate_turns(delta, gamma * lam, valid)
@@ -61,7 +61,7 @@ def gae_tokens(
   gamma: float,
   lam: float,
 ) -> Array:
-  """A_t over the masked tokens of a trajectory, whatever rows they stand in.
+  """Returns A_t over a trajectory's masked tokens, whatever rows they are in.
 
   Args:
     reward, value, mask, traj, turn: [N, T]

@@ -74,7 +74,7 @@ def group_moments(
   ddof: int = 1,
   singleton: str = 'zero',
 ) -> Moments:
-  """Weighted mean and variance of the elements of each group.
+  """Returns the weighted mean and variance of the elements of each group.
 
   n = Σw;  mean = Σ w x / n;  var = Σ w (x − mean)² / (n − ddof)
 
@@ -137,7 +137,7 @@ def _equal(low: Array, high: Array, slack: Array) -> Array:
 def unit_weights(
   unit: str, cell: Array, node: Array, size: Array, tokens: Array
 ) -> Array:
-  """Weight of each element of a turn, so that every unit weighs 1: [B, K].
+  """Weighs each element of a turn so that every unit weighs 1: [B, K].
 
   Args:
     unit: one of UNITS

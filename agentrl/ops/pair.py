@@ -8,7 +8,7 @@ from agentrl.types import Array
 
 
 def pair_loss(score: Array, weight: Array) -> Array:
-  """mean over pairs of −log σ(Q(τ+) − Q(τ−)); 0 without pairs.
+  """Averages −log σ(Q(τ+) − Q(τ−)) over pairs; 0 without pairs.
 
   The trajectory-level DPO loss of OPRL: transitions of the environment stand
   in both of its log-ratios and cancel. Its gradient with respect to Q+ is
@@ -25,7 +25,7 @@ def pair_loss(score: Array, weight: Array) -> Array:
 
 
 def pair_accuracy(score: Array, weight: Array) -> tuple[Array, Array]:
-  """(sum, weight) of pairs in which τ+ scores higher; a tie counts half."""
+  """Counts pairs in which τ+ scores higher, a tie half: (sum, weight)."""
   margin = score[:, None] - score[None]
   right = (margin > 0) + 0.5 * (margin == 0)
   return jnp.sum(weight * right), jnp.sum(weight)

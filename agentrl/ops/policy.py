@@ -71,7 +71,7 @@ def gspo_log_ratio(
   *,
   unit: str = 'trajectory',
 ) -> Array:
-  """Mean of log ρ over the masked tokens of a sequence (arXiv 2507.18071).
+  """Averages log ρ over the masked tokens of a sequence (arXiv 2507.18071).
 
   Args:
     log_ratio, mask, traj, turn: [N, T]; traj and turn are -1 outside

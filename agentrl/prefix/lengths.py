@@ -54,7 +54,7 @@ _register = registry.register('prefix', gives=GIVES, metrics=measure)
 
 @registry.register('prefix')
 def none(plan: AttemptPlan, attempts: Attempts, turns, step: int) -> np.ndarray:
-  """0: the policy plays every turn."""
+  """Returns 0: the policy plays every turn."""
   return np.zeros_like(turns)
 
 
@@ -72,7 +72,7 @@ def random_prefix(
   final_high: Part = 1.0,
   steps: domain.Count0 = 0,
 ) -> np.ndarray:
-  """A random part of the trajectory:
+  """Takes a random part of the trajectory:
 
     k_i = ⌊u n_i⌋,   u uniform on [low, max(low, h(step))]
     h(s) = final + (high − final) (1 + cos(π min(s / steps, 1))) / 2
@@ -118,7 +118,7 @@ def reverse_prefix(
   every: domain.Count = 10,
   mixed: Part = 0.0,
 ) -> np.ndarray:
-  """All but the last turns of the trajectory, of which there are ever more:
+  """Takes all but the trajectory's last turns, of which there are ever more:
 
     k_i = max(n_i − l, 0),   l = 1 + ⌊step / every⌋
 
@@ -150,7 +150,7 @@ def spaced_prefix(
   states: domain.Count = 4,
   own: domain.Count0 = 0,
 ) -> np.ndarray:
-  """Evenly spaced states of one trajectory, from its first on:
+  """Takes evenly spaced states of one trajectory, from its first on:
 
     k_j = ⌊(j mod S) n / S⌋   for member j of a group
 
@@ -169,7 +169,7 @@ def spaced_prefix(
 
 
 def clipped(count, turns, limit) -> np.ndarray:
-  """Lengths that leave the policy at least one turn: [B] i32.
+  """Clips lengths to leave the policy at least one turn: [B] i32.
 
     min(k, n − 1, limit − 1), at least 0
 

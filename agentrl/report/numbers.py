@@ -34,7 +34,7 @@ class NumberFormat(NamedTuple):
 
 
 def measure(name: str, specs: Mapping[str, Mapping] | None) -> NumberFormat:
-  """Measure by its name; a number without a spec is shown as it is."""
+  """Returns the measure of a name; a number without a spec is shown as is."""
   about = (specs or {}).get(name, {})
   label, scale = about.get('label') or name, about.get('scale') or 1.0
   digits = 2 if about.get('digits') is None else about['digits']
@@ -49,7 +49,7 @@ def is_number(x: object) -> TypeGuard[float]:
 def number(
   x: float | None, digits: int = 2, *, scale: float = 1.0, sign: bool = False
 ) -> str:
-  """Fixed digits, a true minus, a zero without sign; a dash for none."""
+  """Writes fixed digits, a true minus, no sign for zero; a dash for none."""
   if not is_number(x):
     return NOTHING
   text = f'{scale * x:z.{digits}f}'
@@ -62,7 +62,7 @@ def p_value(p: float | None) -> str:
 
 
 def rate(x: float | None) -> str:
-  """A learning rate as one would type it: 3e-4."""
+  """Writes a learning rate as one would type it: 3e-4."""
   if not is_number(x):
     return NOTHING
   digits, power = f'{x:.2e}'.split('e')
@@ -70,7 +70,7 @@ def rate(x: float | None) -> str:
 
 
 def count(x: float | None) -> str:
-  """Three digits of a large number: 1.6e5 is 160k."""
+  """Writes three digits of a large number: 1.6e5 is 160k."""
   return run_summary.count(x) if is_number(x) else NOTHING
 
 
@@ -79,7 +79,7 @@ def duration(seconds: float | None) -> str:
 
 
 def any_value(x: Any) -> str:
-  """A value of unknown kind."""
+  """Formats a value of unknown kind."""
   if isinstance(x, float):
     return f'{x:.3g}'.replace('-', MINUS) if math.isfinite(x) else NOTHING
   return NOTHING if x is None else str(x)

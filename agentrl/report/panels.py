@@ -15,7 +15,7 @@ WIDTH, LEGEND = 4.4, 2.0  # inches, of a panel and of what stands beside them
 def draw(
   count: int, height: float = 4.0, share_y: bool = False
 ) -> tuple[Figure, list[Axes]]:
-  """A figure of `count` panels beside each other.
+  """Returns a figure of `count` panels beside each other.
 
   Args:
     height: inches
@@ -39,7 +39,7 @@ def explain(
   title: str = '',
   where: Literal['upper', 'center', 'lower'] = 'center',
 ) -> None:
-  """A legend on the right of the panels."""
+  """Returns a legend on the right of the panels."""
   figure.legend(
     handles,
     labels,

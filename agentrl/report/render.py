@@ -34,5 +34,5 @@ _PAGES.filters |= {
 
 
 def render(template: str, **values) -> str:
-  """The page of a template; it can load nothing, whatever a label says."""
+  """Fills a page's template; it can load nothing, whatever a label says."""
   return _PAGES.get_template(template).render(values)

@@ -73,7 +73,7 @@ class Look(NamedTuple):
 
 
 def looks(report: Mapping) -> dict[str, Look]:
-  """A look for each arm: the methods' colours from the front, others' back."""
+  """Gives each arm a look: methods' colours from the front, others' back."""
   parts, labels = {}, {}
   for env in report.get('envs', {}).values():
     for setting in env.get('settings', {}).values():
@@ -90,7 +90,7 @@ def looks(report: Mapping) -> dict[str, Look]:
 
 
 def reach(values: Sequence[float | None]) -> tuple[float, float]:
-  """The least interval with all numbers in it, a little wider."""
+  """Returns the least interval with all numbers in it, a little wider."""
   finite = [v for v in values if numbers_lib.is_number(v)] or [0.0]
   low, high = min(finite), max(finite)
   room = 0.06 * (high - low) or 0.5
@@ -100,7 +100,7 @@ def reach(values: Sequence[float | None]) -> tuple[float, float]:
 def axes(
   size: tuple[int, int], box: tuple[int, int, int, int]
 ) -> tuple[Figure, Axes]:
-  """A figure of size [wide, tall], its axes at left, right, top, bottom."""
+  """Draws a figure of size [wide, tall], axes at left, right, top, bottom."""
   wide, tall = size
   left, right, top, bottom = box
   figure = Figure(figsize=(wide / 72, tall / 72))
@@ -110,7 +110,7 @@ def axes(
 
 
 def label_ticks(axis: Axis, most: int = 5) -> None:
-  """Round ticks within the limits: thousands are k, a tiny unit stands apart.
+  """Labels round ticks within the limits: thousands are k, a tiny unit apart.
 
   As many digits as tell neighbours apart.
   """
@@ -128,7 +128,7 @@ def line(
   title: str = '',
   **style,
 ) -> None:
-  """A line through points [n, 2]; its title shows under the pointer."""
+  """Draws a line through points [n, 2]; its title shows under the pointer."""
   on.plot(
     *zip(*points, strict=True),
     color=look.ink,
@@ -151,7 +151,7 @@ def band(on: Axes, x, low, high, look: Look) -> None:
 
 
 def draw(figure: Figure, label: str, style: str = 'chart') -> Markup:
-  """The figure as an element of a page; call it within in_style().
+  """Returns the figure as an element of a page; call it within in_style().
 
   The page is HTML, so that name spaces and the font go; an id is of this
   picture only, and a clip that cuts nothing is dropped.
@@ -183,6 +183,6 @@ def draw(figure: Figure, label: str, style: str = 'chart') -> Markup:
 
 
 def share(x: float, span: tuple[float, float]) -> float:
-  """The part of the span, 0 at its low end and 1 at its high one."""
+  """Returns the part of the span, 0 at its low end and 1 at its high one."""
   low, high = span
   return (x - low) / ((high - low) or 1.0)

@@ -13,13 +13,13 @@ from agentrl.types import Array, RewardInputs
 
 @registry.register('reward')
 def env(x: RewardInputs) -> Array:
-  """The environment's own reward."""
+  """Gives the environment's own reward."""
   return x.turns.terms['env']
 
 
 @registry.register('reward')
 def outcome(x: RewardInputs, *, scale: domain.Number = 1.0) -> Array:
-  """scale * the task's own score, on the last turn.
+  """Gives scale * the task's own score, on the last turn.
 
   Args:
     scale: what a score of 1 earns
@@ -29,7 +29,7 @@ def outcome(x: RewardInputs, *, scale: domain.Number = 1.0) -> Array:
 
 @registry.register('reward')
 def turn_cost(x: RewardInputs, *, cost: domain.NotNegative = 0.1) -> Array:
-  """-cost for every turn.
+  """Gives -cost for every turn.
 
   Args:
     cost: of a turn
@@ -39,7 +39,7 @@ def turn_cost(x: RewardInputs, *, cost: domain.NotNegative = 0.1) -> Array:
 
 @registry.register('reward', needs=('term:invalid',))
 def invalid(x: RewardInputs, *, penalty: domain.NotNegative = 0.1) -> Array:
-  """-penalty for a message that was not understood.
+  """Gives -penalty for a message that was not understood.
 
   Args:
     penalty: for a message

@@ -128,7 +128,7 @@ class ModelActor:
     return jax.lax.fori_loop(0, -(-need // width), chunk, cache)
 
   def _say_apart(self, cache, prompt: Prompt):
-    """Every slot holds its prompt and its message in its cache."""
+    """Lets every slot hold its prompt and its message in its cache."""
     hidden, cache = self._prefill(cache, prompt)
     after = prompt.length
     if prompt.start is not None:
@@ -136,7 +136,7 @@ class ModelActor:
     return self._sample(cache, prompt, hidden, after)
 
   def _say_together(self, families: distinct_prompts.Families, prompt: Prompt):
-    """Families hold their prompt, and every slot its message alone."""
+    """Lets families hold their prompt, and every slot its message alone."""
     count, n = families.prompt.shape[0], families.order.shape[0]
     tokens = prompt.tokens[families.prompt]
     length = prompt.length[families.prompt]
@@ -183,7 +183,7 @@ class ModelActor:
     return out
 
   def _sample(self, cache, prompt: Prompt, hidden, after, prefix=None):
-    """Messages of slots that have read; after: positions in their cache."""
+    """Samples messages of slots that have read; after: cache positions."""
 
     def more(carry):
       t, _, _, done = carry

@@ -34,7 +34,7 @@ class Conversations:
     self._messages: dict[tuple[int, ...], tuple[Message, ...]] = {}
 
   def recorded(self, talk: ChatFormat) -> ChatFormat:
-    """The format, whose conversations are found here when a message is due."""
+    """Makes a format whose conversations are found here, once one is due."""
 
     def remember(made: Conversation) -> Conversation:
       self._messages[made.ids] = made.messages
@@ -46,7 +46,7 @@ class Conversations:
     )
 
   def take(self, ids: Sequence[int]) -> tuple[Message, ...]:
-    """The messages of a conversation of these tokens."""
+    """Returns the messages of a conversation of these tokens."""
     return self._messages[tuple(ids)]
 
   def forget(self) -> None:

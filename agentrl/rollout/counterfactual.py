@@ -18,7 +18,7 @@ class NullObservation(NamedTuple):
 
 
 def nulled_turns(r: Record, null: NullObservation, version) -> Rows:
-  """Every message after `null` alone; contexts are one observation each.
+  """Puts every message after `null` alone; contexts are one observation each.
 
   Rows as in `record.per_turn`; the first turn, whose observation answers
   nobody, is left out. Nothing is trained on.
@@ -29,7 +29,7 @@ def nulled_turns(r: Record, null: NullObservation, version) -> Rows:
 
 
 def nulled_history(r: Record, null: NullObservation, version, t: int) -> Rows:
-  """Every message after its own history, the last observation nulled.
+  """Puts every message after its own history, the last observation nulled.
 
   Row b K + k holds trajectory b up to turn k, `null` in the place of what it
   observed there; only the message of turn k counts as sampled. These are K
@@ -57,7 +57,7 @@ def _turn(r: Record) -> Array:
 
 
 def _replace(r: Record, null: NullObservation, at: Array) -> Record:
-  """`null` for the context of the turns `at` [B, K]."""
+  """Puts `null` for the context of the turns `at` [B, K]."""
 
   def text(*ids: int) -> Array:
     tokens = jnp.asarray(ids, jnp.int32)

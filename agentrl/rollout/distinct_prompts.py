@@ -22,7 +22,7 @@ Reader = Callable[[Any, Array, Array], tuple[Array, Any]]
 
 
 def classes(tokens_NC: Array, length_N: Array) -> tuple[Array, Array, Array]:
-  """Classes of equal prompts, numbered in the order of `fold.order`.
+  """Numbers classes of equal prompts in the order of `fold.order`.
 
   Returns: class of each prompt [N] i32, a prompt of each class [N] i32 (behind
     the last one: any), number of classes
@@ -50,7 +50,7 @@ class Families(NamedTuple):
 def families(
   tokens_NC: Array, length_N: Array, idle_N: Array, size: int
 ) -> Families:
-  """Families of `size` slots with equal prompts, if all slots are in one.
+  """Finds families of `size` slots with equal prompts, if all slots are in one.
 
   Idle slots take any prompt: they fill the families that lack members.
   """
@@ -70,7 +70,7 @@ def families(
 def read(
   reader: Reader, blank: Any, tokens_NC: Array, length_N: Array
 ) -> tuple[Array, Any]:
-  """Hidden states after each prompt, and the caches of all slots.
+  """Returns hidden states after each prompt, and the caches of all slots.
 
   Args:
     blank: caches of N slots with room for C positions, arrays [N, ...], which
@@ -85,7 +85,7 @@ def read(
   part = jax.tree.map(lambda x: jnp.zeros_like(x[:size]), blank)
 
   def some(i):
-    """The hidden states and caches of the classes from i * size on."""
+    """Returns the hidden states and caches of the classes from i * size on."""
     at = jnp.minimum(i * size + jnp.arange(size), n - 1)
     prompt = first[at]
     last = jnp.maximum(length_N[prompt] - 1, 0)

@@ -56,5 +56,5 @@ class OpenEpisode:
 
 
 def state_of(text: str) -> int:
-  """Hash of an observation, at least 0; equal ones are one state."""
+  """Hashes an observation, at least 0; equal ones are one state."""
   return int(content_key(text.encode())[:8], 16) & 0x7FFFFFFF

@@ -18,7 +18,7 @@ from agentrl.types import Span
 
 
 def mark(record: Record, switch: int, tag: int) -> Record:
-  """The record with spans, and column 'switch': 1 where a turn switches.
+  """Adds spans to the record, and column 'switch': 1 where a turn switches.
 
   Args:
     switch, tag: token ids
@@ -39,7 +39,7 @@ def mark(record: Record, switch: int, tag: int) -> Record:
 
 
 def token(words: Tokenizer, text: str, field: str) -> int:
-  """Token id of a word that marks a part of the message."""
+  """Returns the token id of a word that marks a part of the message."""
   ids = words.encode(text, specials=True)
   if len(ids) != 1:
     raise ValueError(
@@ -50,6 +50,6 @@ def token(words: Tokenizer, text: str, field: str) -> int:
 
 
 def new_subgoals(actions: np.ndarray) -> np.ndarray:
-  """Turns of a demonstration where the action, its subgoal, changes: [n, K]."""
+  """Marks turns of a demonstration where the subgoal changes: [n, K]."""
   before = np.pad(actions[:, :-1], ((0, 0), (1, 0)), constant_values=-1)
   return (actions != before) & (actions >= 0)

@@ -30,7 +30,7 @@ class HintFrame(NamedTuple):
   replaces: int = 0
 
   def growth(self, size: int) -> int:
-    """The most tokens that hints of at most `size` tokens add to a row."""
+    """Bounds the tokens that hints of at most `size` tokens add to a row."""
     return max(len(self.before) + size + len(self.after) - self.replaces, 0)
 
 
@@ -44,7 +44,7 @@ class Hint(NamedTuple):
   line: int  # ends a line of a solution's messages
 
   def size(self, messages: int) -> int:
-    """The most tokens of a hint; messages: tokens of a trajectory's."""
+    """Returns the most tokens of a hint; messages: tokens of a trajectory's."""
     own = self.tokens.shape[1]
     return own + messages if self.source == 'solution' else own
 
@@ -61,7 +61,7 @@ class Guidance(NamedTuple):
     return self.frame.growth(max(map(len, self.hints), default=0))
 
   def behind(self, task: int, ids: Sequence[int]) -> tuple[int, ...]:
-    """The conversation with the hint of a task before it."""
+    """Returns the conversation with the hint of a task before it."""
     hint, frame = self.hints[task], self.frame
     if not len(hint):
       return tuple(ids)
@@ -77,7 +77,7 @@ def hinted_rows(
   version,
   t: int | None = None,
 ) -> Rows:
-  """Rows of the record with a hint in each: nothing of them is trained on.
+  """Returns the record's rows, a hint in each: nothing of them is trained on.
 
   Every turn has the hint where it has a row of its own; a row of a full
   history begins with it. Rows are those of the layout without hints, longer.
@@ -108,7 +108,7 @@ def hinted_rows(
 
 
 def _put_before(r: Record, text: Array, size: Array, replaces: int) -> Record:
-  """The record with text[:size] for the first tokens of each context.
+  """Returns the record with text[:size] for the first tokens of each context.
 
   Args:
     text: [B, H] i32
@@ -128,7 +128,7 @@ def _put_before(r: Record, text: Array, size: Array, replaces: int) -> Record:
     return jnp.take_along_axis(both, source, axis=2)
 
   def beside(x):
-    """Of a text there is nothing to say."""
+    """Puts 0 beside a text: there is nothing to say of it."""
     return None if x is None else take(jnp.zeros((1, 1, h), x.dtype), x)
 
   return dataclasses.replace(
@@ -141,7 +141,7 @@ def _put_before(r: Record, text: Array, size: Array, replaces: int) -> Record:
 
 
 def solved_sibling(batch: Batch) -> Array:
-  """Index of another solved attempt at the task, -1 where there is none: [B].
+  """Finds another solved attempt at the task, -1 where there is none: [B].
 
   Of those of the group that count, the one of the fewest tokens; of equal ones
   the first. Never the trajectory itself: it would be its own hint.
@@ -158,7 +158,7 @@ def solved_sibling(batch: Batch) -> Array:
 def messages_as_text(
   r: Record, which: Array, eot: int, line: int
 ) -> tuple[Array, Array]:
-  """The messages of a trajectory one after the other: [B, K M] and [B].
+  """Returns the messages of a trajectory one after the other: [B, K M] and [B].
 
   Args:
     which: [B] i32, whose messages; -1: none

@@ -163,7 +163,7 @@ class EpisodeLoop:
     self.begin()
 
   def fail(self, episode: OpenEpisode, kind: str, text: str) -> None:
-    """An environment error costs its own trajectory only."""
+    """Ends the trajectory of an environment that failed, and no other."""
     name = f'fault/{kind}'
     self.counts[name] = self.counts.get(name, 0) + 1
     episode.worker.end()
@@ -380,7 +380,7 @@ class EpisodeLoop:
     return self.stage.talk.start([*begin, Message('user', text)])
 
   def read(self, attempt: int, ids: tuple[int, ...]) -> tuple[int, ...]:
-    """What the policy reads: the conversation, behind a hint if it has one."""
+    """Returns what the policy reads: the conversation, behind a hint if any."""
     guidance, hinted = self.stage.guidance, self.attempts.hinted
     if guidance is None or hinted is None or not hinted[attempt]:
       return ids
@@ -419,7 +419,7 @@ class EpisodeLoop:
     return prompt, part
 
   def rebuild(self, episode: OpenEpisode, text: str, role: str) -> Conversation:
-    """Conversation rebuilt from the last `window` observations."""
+    """Rebuilds the conversation from the last `window` observations."""
     talk = self.stage.talk
     count = min(self.stage.limits.window - 1, len(episode.turns))
     texts = [*episode.seen[len(episode.seen) - count :], text]

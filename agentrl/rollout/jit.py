@@ -309,7 +309,7 @@ def _step(world: TokenizedEnv, slots: Slots, message, env_keys) -> _Step:
 
 
 def _filled(slots: Slots, prompt: Prompt, message):
-  """The positions of each cache that are behind a turn."""
+  """Returns the positions of each cache that are behind a turn."""
   if prompt.start is None:
     return slots.filled  # stays 0 where every turn starts afresh
   return prompt.start + prompt.length + message.length - 1
@@ -344,7 +344,7 @@ def _write(
 
 
 def _given(attempts: Attempts, slots: Slots, at, states):
-  """Slots whose message is given, and those still in the world of its prefix.
+  """Marks slots whose message is given, and those still in a prefix's world.
 
   [n] bool or None where no attempt has a prefix; [n] bool.
   """
@@ -370,7 +370,7 @@ def _begun(attempts: Attempts, slots: Slots, at) -> Array | None:
 
 
 def _status(world, plan, attempts, after: Slots, step: _Step, at):
-  """Status of each slot's trajectory if it ends now, and whether it does."""
+  """Returns each trajectory's status if it ends now, and whether it does."""
   limit = attempts.limit[at]
   late = after.turn >= jnp.minimum(limit, plan.turns)
   cut = jnp.where(limit < plan.turns, Status.SCHEDULE, Status.TURN_LIMIT)

@@ -307,5 +307,5 @@ def weigh(rule: Compaction, record: Record) -> Record:
 
 
 def columns(rule: Compaction | None, own: tuple[str, ...]) -> tuple[str, ...]:
-  """The names of a record's info values."""
+  """Returns the names of a record's info values."""
   return own if rule is None else (*own, SUMMARY)

@@ -36,7 +36,7 @@ class Slots(struct.PyTreeNode):
 
 
 def hash_states(plan: RolloutSizes, slots: Slots, obs, obs_len):
-  """The state ids of what is observed: [n] i32."""
+  """Returns the state ids of what is observed: [n] i32."""
   if plan.anchor == 1:
     return jax.vmap(observation_tokens.content_hash)(obs, obs_len)
   return jax.vmap(lambda o: observation_tokens.partial_hash(o, plan.anchor))(
@@ -45,14 +45,14 @@ def hash_states(plan: RolloutSizes, slots: Slots, obs, obs_len):
 
 
 def observe(world: TokenizedEnv, obs):
-  """The tokens of an observation."""
+  """Returns the tokens of an observation."""
   if world.frame:
     obs = jit_template.strip(world.frame, obs)
   return observation_tokens.render(world.pieces, obs)
 
 
 def read_notes(plan: RolloutSizes, attempts: Attempts, at, fresh):
-  """What each slot reads of a memory before it observes: [n, H] and [n].
+  """Reads each slot's memory before it observes: [n, H] and [n].
 
   Args:
     fresh: [n] bool  it reads nothing before
@@ -67,7 +67,7 @@ def read_notes(plan: RolloutSizes, attempts: Attempts, at, fresh):
 def join_context(
   world: TokenizedEnv, plan: RolloutSizes, slots: Slots, obs, obs_len, notes
 ):
-  """The tokens that are new to the model, as they go into the record."""
+  """Joins the tokens that are new to the model, as they go into the record."""
   parts = [(obs, obs_len)]
   if plan.history == 'turn':
     past = range(plan.window - 1)
@@ -103,7 +103,7 @@ def first_context(world: TokenizedEnv, obs: Array) -> tuple[Array, Array]:
 def make_prompt(
   plan: RolloutSizes, slots: Slots, context, context_len, fresh
 ) -> Prompt:
-  """Context behind the last sampled token, which is not in the cache yet.
+  """Makes the context behind the last sampled token, which is not cached yet.
 
   start is None where every turn is the first of its context.
 

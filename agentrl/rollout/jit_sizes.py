@@ -95,12 +95,12 @@ class TokenizedEnv:
 
 
 def turn_tokens(world: TokenizedEnv, plan: RolloutSizes) -> int:
-  """The most tokens that a later turn adds to a conversation."""
+  """Returns the most tokens that a later turn adds to a conversation."""
   return world.between_tokens + world.obs_tokens + plan.message
 
 
 def context_tokens(world: TokenizedEnv, plan: RolloutSizes) -> int:
-  """C: the most tokens that are new to the model in a turn."""
+  """Returns C: the most tokens that are new to the model in a turn."""
   new = world.obs_tokens + plan.notes
   longest = max(world.first_tokens, world.between_tokens) + new
   if plan.history == 'full':
@@ -112,7 +112,7 @@ def context_tokens(world: TokenizedEnv, plan: RolloutSizes) -> int:
 
 
 def row_tokens(world: TokenizedEnv, plan: RolloutSizes) -> int:
-  """T: tokens of a row of the plan's own layout."""
+  """Returns T: tokens of a row of the plan's own layout."""
   if plan.history == 'turn':
     return context_tokens(world, plan) + plan.message
   if plan.compaction is not None:
@@ -122,7 +122,7 @@ def row_tokens(world: TokenizedEnv, plan: RolloutSizes) -> int:
 
 
 def capacity(world: TokenizedEnv, plan: RolloutSizes) -> Capacity:
-  """A slot's cache holds a row, and a sampled token not yet prefilled.
+  """Sizes a slot's cache: a row, and a sampled token not yet prefilled.
 
   Of a row in segments it holds one at a time.
   """

@@ -10,7 +10,7 @@ from agentrl.types import Span
 def split(
   words: Tokenizer, ids: Sequence[int], action_prefix: str
 ) -> tuple[str, str]:
-  """The text of a message: up to the last prefix, and the action behind it.
+  """Splits a message's text: up to the last prefix, and the action behind it.
 
   Without a prefix, or where it does not stand, the whole text is the action.
   """
@@ -25,7 +25,7 @@ def of_message(
   ids: Sequence[int],
   action_prefix: str = '',
 ) -> list[Span]:
-  """The `Span` of each token of a message, its end of turn included: OTHER.
+  """Gives each token of a message its `Span`, its end of turn included: OTHER.
 
   Calls and answers are those of the action, which is what environments see.
 
@@ -43,7 +43,7 @@ def of_message(
 
 
 def of_context(agent: Sequence[bool]) -> list[int]:
-  """INFORMATION on what the agent reads; OTHER on its own words, repeated.
+  """Marks INFORMATION on what the agent reads; OTHER on its own words repeated.
 
   Args:
     agent: of each token, whether the agent wrote it

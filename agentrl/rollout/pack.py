@@ -64,7 +64,7 @@ def record(
   branches: bool = False,
   weightless: str = '',
 ) -> Record:
-  """The record of trajectories, host arrays.
+  """Returns the record of trajectories, host arrays.
 
   Args:
     k, c, m: capacities: turns, tokens of a context and of a message
@@ -109,7 +109,7 @@ def _put(out: Any, at: tuple[int, int], turn: TurnData) -> None:
 def given(
   attempts: Attempts, k: int, m: int
 ) -> Callable[[int, int, int], Completion | None]:
-  """(trajectory, turn, state) -> the message that its prefix has, or None.
+  """Maps (trajectory, turn, state) -> the message its prefix has, or None.
 
   None, too, where another state was answered (types.Prefix).
   """

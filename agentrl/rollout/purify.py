@@ -59,7 +59,7 @@ def purified(
   chosen: np.ndarray,
   text: Callable[[Sequence[int]], str],
 ) -> Record:
-  """The record of host arrays with replacements in the chosen trajectories.
+  """Puts replacements into the chosen trajectories of a host-array record.
 
   Rewards and terms of a replaced turn are those of the correction; those of
   the failures are lost with them.
@@ -89,7 +89,7 @@ def replacements(
   rule: PurifyRule,
   text: Callable[[Sequence[int]], str],
 ) -> list[Replacement]:
-  """Replacements in trajectory b, in the order of its turns."""
+  """Lists replacements in trajectory b, in the order of its turns."""
   failed = record.columns['faults'][b] > 0
   calls = (record.columns['calls'][b] > 0) & record.valid[b]
   out, k, count = [], 0, int(record.valid[b].sum())
@@ -120,7 +120,7 @@ def _replacement(
 
 
 def _call_start(record: Record, b: int, k: int) -> int | None:
-  """The first token of a call in the message of turn k."""
+  """Returns the first token of a call in the message of turn k."""
   span = record.span[b, k, : record.message_len[b, k]]
   at = np.flatnonzero((span == Span.CALL) | (span == Span.ARGUMENT))
   return int(at[0]) if at.size else None
@@ -132,7 +132,7 @@ _CONTEXT = ('context', 'context_len', 'context_span', 'context_weight', 'state')
 
 
 def _replace(out: Record, b: int, x: Replacement) -> None:
-  """Turns [first, last] of trajectory b become one; later ones move up."""
+  """Joins turns [first, last] of trajectory b; later ones move up."""
   arrays: dict[str, Any] = {
     k: x for k, x in vars(out).items() if isinstance(x, np.ndarray)
   }

@@ -63,7 +63,7 @@ class Record(struct.PyTreeNode):
 
 
 def empty(b: int, k: int, c: int, m: int, columns, xp=jnp) -> Record:
-  """An empty record, of jax.numpy or numpy arrays."""
+  """Returns an empty record, of jax.numpy or numpy arrays."""
   i, f = xp.int32, xp.float32
   return Record(
     context=xp.zeros((b, k, c), i),
@@ -94,7 +94,7 @@ def put(record: Record, traj, turn, values: dict) -> Record:
 
 
 def weightless(record: Record, term: str) -> Record:
-  """The record with a weight of 0 for messages of turns that have a term."""
+  """Sets weight 0 on the record's messages of turns that have a term."""
   own = record.columns[term] == 0  # [B, K]
   weight = (record.span != Span.PREFIX) & own[..., None]
   return record.replace(weight=weight.astype('float32'))
@@ -119,7 +119,7 @@ class Layout(NamedTuple):
 
 
 def per_turn(r: Record) -> Layout:
-  """One row for each turn: its context, then its message."""
+  """Returns one row for each turn: its context, then its message."""
   b, k, c = r.context.shape
   row = jnp.arange(b * k, dtype=jnp.int32).reshape(b, k)
   zero = jnp.zeros_like(row)
@@ -127,7 +127,7 @@ def per_turn(r: Record) -> Layout:
 
 
 def full_history(r: Record, t: int) -> Layout:
-  """One row of t columns for each trajectory: all its turns in order.
+  """Returns one row of t columns for each trajectory: all its turns in order.
 
   Branches of a trajectory are segments of it, one behind the other.
   """
@@ -140,7 +140,7 @@ def full_history(r: Record, t: int) -> Layout:
 
 
 def last_segment(r: Record, t: int) -> Layout:
-  """The newest segment of each trajectory, in a row of t columns."""
+  """Returns the newest segment of each trajectory, in a row of t columns."""
   layout = full_history(r, t)
   newest = jnp.max(jnp.where(r.valid, layout.seg, 0), axis=1, keepdims=True)
   mine = r.valid & (layout.seg == newest)
@@ -149,7 +149,7 @@ def last_segment(r: Record, t: int) -> Layout:
 
 
 def rows(r: Record, layout: Layout, version, weight: float = 1.0) -> Rows:
-  """Rows [N, T] of the record in a layout.
+  """Returns rows [N, T] of the record in a layout.
 
   Message tokens carry their turn; so does the environment's answer to it,
   where the layout shows it after the message. First observations and context
@@ -177,7 +177,7 @@ def rows(r: Record, layout: Layout, version, weight: float = 1.0) -> Rows:
   at = at.at[target.reshape(-1)].set(source.reshape(-1))[:-1].reshape(n, t)
 
   def take(context, message, empty):
-    """[N, T] of per-place values; empty where nothing stands."""
+    """Returns [N, T] of per-place values; empty where nothing stands."""
     flat = jnp.concatenate([context, message], axis=-1).reshape(-1)
     return jnp.append(flat, jnp.asarray(empty, flat.dtype))[at]
 
@@ -228,7 +228,7 @@ def _versions(of_tokens, now):
 
 
 def _weights(r: Record) -> tuple[Array, Array]:
-  """Weights of context [B, K, C] and message tokens [B, K, M], f32."""
+  """Returns weights of context [B, K, C] and message tokens [B, K, M], f32."""
   context, message = r.context_weight, r.weight
   f = jnp.float32
   return (
@@ -238,7 +238,7 @@ def _weights(r: Record) -> tuple[Array, Array]:
 
 
 def given(p: Prefix, k: int, m: int) -> ForcedPrefix:
-  """The messages that a prefix repeats, from the table or rows they stand in.
+  """Finds messages that a prefix repeats, in the table or rows they stand in.
 
   Args:
     k, m: capacities: turns, and tokens of a message
@@ -272,14 +272,14 @@ def given(p: Prefix, k: int, m: int) -> ForcedPrefix:
 
 
 def forced_turns(r: Record) -> Array:
-  """Turns whose message the policy was given: [B, K] bool."""
+  """Marks turns whose message the policy was given: [B, K] bool."""
   m = r.message.shape[2]
   used = jnp.arange(m)[None, None] < r.message_len[..., None]
   return r.valid & jnp.any(used & (r.span == Span.PREFIX), axis=2)
 
 
 def batch(r: Record, layout: Layout, attempts: Attempts, version) -> Batch:
-  """The record as a Batch; rewards are still to be given.
+  """Returns the record as a Batch; rewards are still to be given.
 
   A trajectory that is prefix alone says nothing of the policy and does not
   count. Under a forced prefix ids['prefix'] is the number of turns that were
@@ -349,7 +349,7 @@ def batch(r: Record, layout: Layout, attempts: Attempts, version) -> Batch:
 
 
 def sampled(r: Record, attempts: Attempts) -> dict[str, Array]:
-  """Sampling counts of the record, see types.SAMPLED.
+  """Returns the sampling counts of the record, see types.SAMPLED.
 
   Environments play the turns of a prefix, but its messages are not sampled.
   """

@@ -49,7 +49,7 @@ def kind_of(spec: registry.MethodSpec) -> RolloutKind:
 
 
 def on_host(name: str) -> bool:
-  """Whether a rollout of this name plays environments on hosts."""
+  """Returns whether a rollout of this name plays environments on hosts."""
   if name not in registry.names('rollout'):
     return False
   return registry.get('rollout', name).f().on_host
@@ -57,7 +57,7 @@ def on_host(name: str) -> bool:
 
 @registry.register('rollout', gives=(*GIVES, 'span:other'))
 def jit() -> RolloutKind:
-  """Environments inside jit; all of a message is one span."""
+  """Plays environments inside jit; all of a message is one span."""
   return RolloutKind()
 
 
@@ -66,7 +66,7 @@ def jit() -> RolloutKind:
   gives=(*GIVES, 'env:hints', 'span:other', 'span:thought', 'span:answer'),
 )
 def host() -> RolloutKind:
-  """Environments that are Python objects; messages have thoughts and answers.
+  """Plays environments of Python objects; messages have thoughts and answers.
 
   Those whose messages make calls give span:call and span:argument too.
   """
@@ -84,7 +84,7 @@ def host_purified(
   retries: domain.Count = 3,
   chance: domain.Chance = 1.0,
 ) -> RolloutKind:
-  """`host`, and failed calls make way for their corrections, see purify.py.
+  """Plays `host`; failed calls make way for their corrections, see purify.py.
 
   In what is trained on; evaluations and demonstrations stay as they are.
 
@@ -147,7 +147,7 @@ def _measure_proposals(batch: Batch) -> dict[str, Any]:
   metrics=_measure_proposals,
 )
 def host_proposed() -> RolloutKind:
-  """`host`, in units: an attempt writes a task, others try it, see units.py.
+  """Plays `host` in units: an attempt writes a task others try, see units.py.
 
   Evaluations play the held-out tasks of the environment.
   """
@@ -163,7 +163,7 @@ def options(
   keep: Annotated[str, domain.Text('a word', empty=False)] = 'no',
   switch: Annotated[str, domain.Text('a word', empty=False)] = 'yes',
 ) -> RolloutKind:
-  """Messages that keep or switch a subgoal, see hierarchical.py.
+  """Plays messages that keep or switch a subgoal, see hierarchical.py.
 
   Args (hyper-parameters):
     keep, switch: the words that decide, of one token each

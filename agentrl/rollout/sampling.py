@@ -43,7 +43,7 @@ def truncate(logits_NV, top_k, top_p):
 
 @jax.named_scope('draw')
 def draw(logits_NV, keys_N, temperature_N, top_k=0, top_p=1.0):
-  """One token per row, from softmax(logits / temperature), truncated.
+  """Returns one token per row, from softmax(logits / temperature), truncated.
 
   Inverts the cumulative distribution at one uniform number per row, in two
   levels (blocks, then inside a block), which costs far less than a random
@@ -121,7 +121,7 @@ def _blocks(logits_NV) -> _Blocks:
 
 
 def _block(x: _Blocks, b_N):
-  """The logits of one block of each row: [N, BLOCK]."""
+  """Returns the logits of one block of each row: [N, BLOCK]."""
   return jnp.take_along_axis(x.logits, b_N[:, None, None], axis=1)[:, 0]
 
 
@@ -131,7 +131,7 @@ def _likeliest(x: _Blocks):
 
 
 def _invert(x: _Blocks, u_N, fallback_N):
-  """First index whose cumulative mass exceeds u times the total mass."""
+  """Finds the first index whose cumulative mass exceeds u times the total."""
   mass = jnp.cumsum(x.mass, axis=-1)  # [N, B]
   goal = (u_N * mass[:, -1])[:, None]
   b = jnp.minimum(jnp.sum(mass <= goal, axis=-1), mass.shape[1] - 1)

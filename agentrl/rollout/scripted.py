@@ -39,7 +39,7 @@ class ScriptedGenerator:
     self._pending.append(sequence)
 
   def dispatch(self) -> None:
-    """Nothing to compute."""
+    """Computes nothing."""
 
   def collect(self) -> list[Completion]:
     sequences, self._pending = self._pending, []

@@ -31,7 +31,7 @@ def to_record(
   message: int,
   row: int | None = None,
 ) -> Record:
-  """Record of padded host arrays, with the weights of tokens.
+  """Makes a record of padded host arrays, with the weights of tokens.
 
   Terms that a turn lacks are 0, and 'env' is the environment's reward; where
   there is none, the turn's.
@@ -67,7 +67,7 @@ def to_record(
 
 
 def attempts(trajectories: Sequence[StoredTrajectory]) -> Attempts:
-  """The attempts that the trajectories were, for record.batch.
+  """Returns the attempts that the trajectories were, for record.batch.
 
   A task that is a text has the index -1: it is in no task set.
   """

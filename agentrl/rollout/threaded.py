@@ -27,7 +27,7 @@ class ThreadedGenerator:
   """
 
   def __init__(self, generate: Generate, threads: int):
-    """threads: messages that are asked for at a time."""
+    """Asks for `threads` messages at a time."""
     self._generate, self._threads = generate, threads
     self._waiting: collections.deque[tuple[int, Callable[[], Completion]]] = (
       collections.deque()

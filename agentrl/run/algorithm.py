@@ -62,7 +62,7 @@ def players(c: Config) -> tuple[str, ...]:
 
 
 def selected(c: Config) -> dict[str, dict[str, int]]:
-  """c.select with the numbers of spans in place of their names."""
+  """Returns c.select with the numbers of spans in place of their names."""
   return {
     term: {
       what: Span[x.upper()] if what == 'span' else x for what, x in own.items()

@@ -24,12 +24,12 @@ FILLED = ('hp.', 'coef.')  # fields that components bring along
 
 
 def methods() -> list[str]:
-  """The names of all configs."""
+  """Returns the names of all configs."""
   return sorted({path.stem for path in FOLDER.glob('*.py')} - _SHARED)
 
 
 def find(name: str) -> str:
-  """The file of a config: of a path, or of a method such as 'oprl'.
+  """Returns the file of a config: of a path, or of a method such as 'oprl'.
 
   Where nothing is cloned, 'configs/oprl.py' is that method as well. Raises
   ValueError, one sentence.
@@ -50,7 +50,7 @@ def find(name: str) -> str:
 
 @functools.cache
 def load_module(name: str) -> types.ModuleType:
-  """The module of a file or of a method. Raises ValueError, one sentence.
+  """Loads the module of a file or method. Raises ValueError, one sentence.
 
   A method is one module, however it is named: nothing registers twice.
   """
@@ -74,7 +74,7 @@ def _module(file: pathlib.Path, folder: pathlib.Path) -> types.ModuleType:
 
 
 def load(config: str) -> ConfigDict:
-  """The config of 'FILE:ARGUMENT', as for --config. Raises ValueError."""
+  """Loads the config of 'FILE:ARGUMENT', as for --config. Raises ValueError."""
   name, _, arg = config.partition(':')
   path, module = find(name), load_module(name)
   try:
@@ -90,7 +90,7 @@ def load(config: str) -> ConfigDict:
 
 
 def change(c: ConfigDict, changes: Mapping[str, Any]) -> ConfigDict:
-  """The config with {path: value} changed; ValueError if they do not fit.
+  """Changes the config by {path: value}; ValueError if they do not fit.
 
   Components are changed before their hyper-parameters, whatever the order.
   """

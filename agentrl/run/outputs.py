@@ -95,7 +95,7 @@ class RunOutputs:
     return all(distributed.allgather_objects(mine))
 
   def _seeds_at(self, step: int, phase: str = '') -> Iterator[int]:
-    """Seeds that do not wait at this step.
+    """Yields the seeds that do not wait at this step.
 
     Nor does one that was resumed there and lacks the evaluation, which a stop
     had cut.

@@ -11,7 +11,7 @@ from agentrl.rollout import stale
 
 
 def on_mesh(c):
-  """The context in which everything of this config runs."""
+  """Returns the context in which everything of this config runs."""
   shape = mesh.shape_of(c.mesh)
   if all(n == 1 for n in shape.values()):
     return contextlib.nullcontext()
@@ -19,7 +19,7 @@ def on_mesh(c):
 
 
 def sharded(f, donate=()):
-  """jit of a function that makes a Batch: rows split over the mesh."""
+  """Jits a function that makes a Batch: rows split over the mesh."""
 
   def run(*args):
     if not mesh.is_explicit():
@@ -38,7 +38,7 @@ def sharded(f, donate=()):
 
 
 def jit_replicated_out(f):
-  """jit of a function whose result every process can read."""
+  """Jits a function whose result every process can read."""
 
   def run(*args):
     if not mesh.is_explicit():
@@ -52,7 +52,7 @@ def jit_replicated_out(f):
 
 
 def replicated(x):
-  """Host arrays on every device of the mesh that is set."""
+  """Puts host arrays on every device of the mesh that is set."""
   if not mesh.active():
     return jax.device_put(x)
   whole = NamedSharding(jax.sharding.get_mesh(), PartitionSpec())
@@ -60,7 +60,7 @@ def replicated(x):
 
 
 def local_mesh():
-  """The context of this process's own part of the mesh, if others have some.
+  """Enters this process's own part of the mesh, if others have some.
 
   What is computed there waits for no other process.
   """

@@ -66,7 +66,7 @@ class Policy:
     tokenizer: Tokenizer | None = None,
     chat: chat_format.ChatFormat | None = None,
   ):
-    """`load` and `init` make one.
+    """Holds a policy; `load` and `init` make one.
 
     Args:
       eot: id of the token that ends a message

@@ -70,7 +70,7 @@ def outline(c: Config, directory: str | os.PathLike) -> Language:
 def computed(
   c: Config, shape: transformer.DecoderConfig
 ) -> transformer.DecoderConfig:
-  """The shape, computed with as c.model says."""
+  """Returns the shape, computed with as c.model says."""
   free = {x: getattr(c.model, x) for x in FREE}
   return dataclasses.replace(
     shape, **free | {'dtype': precision.of_device(c.model.dtype)}
@@ -95,7 +95,7 @@ def _spoken(
 
 
 def own(c: Config, vocab: int) -> transformer.DecoderConfig:
-  """The decoder that the fields of c.model describe."""
+  """Returns the decoder that the fields of c.model describe."""
   if c.model.random:
     raise ValueError(
       'model.random=True draws the weights of a checkpoint, and the model is of'
@@ -108,5 +108,5 @@ def own(c: Config, vocab: int) -> transformer.DecoderConfig:
 
 
 def weights(c: Config, shape: transformer.DecoderConfig):
-  """The parameters of the checkpoint, on the mesh that is set."""
+  """Returns the parameters of the checkpoint, on the mesh that is set."""
   return hf_weights.read(hf_weights.locate(c.model.path), shape)

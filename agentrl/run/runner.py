@@ -277,7 +277,7 @@ def check_runs_named(configs: Sequence) -> None:
 
 @contextlib.contextmanager
 def locked(workdir: str):
-  """Process 0 holds the workdir's lock; gives what raises once it is lost.
+  """Holds the workdir's lock in process 0; gives what raises once it is lost.
 
   Raises: lock.TakenError in process 0 where another training holds it, and in
     the other processes that this one failed.

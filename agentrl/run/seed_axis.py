@@ -102,7 +102,7 @@ class SeedAxis(NamedTuple):
     return jax.tree.map(lambda a, b: jnp.where(here, a, b), new, old)
 
   def gather(self, scalars: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Names of any seed -> their value in each, None where there is none."""
+    """Gathers names of any seed -> value in each, None where there is none."""
     if not self.mesh:
       return dict(scalars[0])
     names = dict.fromkeys(name for x in scalars for name in x)  # in order

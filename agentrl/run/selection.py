@@ -174,7 +174,7 @@ def _against(x: Attempts) -> str:
 
 
 def _overoptimisation(x: Attempts) -> list[str]:
-  """Lines of what is chosen by the learned reward, and of its true outcome."""
+  """Writes lines of what the learned reward chooses, and its true outcome."""
   k = x.solved.shape[1]
   sizes = [*itertools.takewhile(k.__gt__, (1, 2, 4, 8)), k]
   curve = reward_quality.best_of_n(x.learned, x.outcome, sizes)

@@ -56,7 +56,7 @@ class Checkpoints:
     keep: int = 2,
     check: Callable[[], None] = lambda: None,
   ):
-    """check: raises where the folder is not this process's to write in."""
+    """Takes check: raises where the folder is not this process's to write."""
     if keep < 1:
       raise ValueError(f'keep={keep} leaves no checkpoint; keep at least 1')
     self._folder = storage.path(storage.absolute(folder))
@@ -240,7 +240,7 @@ class Checkpoints:
     return sorted(int(x.name) for x in names if x.is_dir())
 
   def _saving(self) -> int | None:
-    """The step whose save was cut short, or None."""
+    """Returns the step whose save was cut short, or None."""
     mark = self._folder / 'saving'
     if not mark.is_file():  # a pipe would be waited for
       return None
@@ -251,7 +251,7 @@ class Checkpoints:
     return int(text)
 
   def _search(self) -> tuple[int, str]:
-    """The newest whole step, or a code and the complaint to raise."""
+    """Returns the newest whole step, or a code and the complaint to raise."""
     if self._folder.exists() and not self._folder.is_dir():
       return _UNREADABLE, (
         f'{self._folder} is a file and not a folder of checkpoints; put the'
@@ -365,7 +365,7 @@ _STEP = re.compile('0|[1-9][0-9]{0,17}')
 
 
 def _copied(old, arrays):
-  """A copy of arrays, in the memory of the old ones where that is donated."""
+  """Copies arrays, into the memory of the old ones where that is donated."""
   del old
   return jax.tree.map(jax.numpy.copy, arrays)
 
@@ -382,7 +382,7 @@ def _quiet(hook: Callable) -> Callable:
 
 
 def _refused(error: Exception, folder: storage.Path, step: int) -> OSError:
-  """The operating system's error, which tensorstore has in a long text."""
+  """Finds the operating system's error in tensorstore's long text."""
   text = f'{error} {error.__cause__}'
   code = re.search(r"os_error_code='(\d+)'", text)
   if isinstance(error, OSError) and error.errno is not None:
@@ -398,7 +398,7 @@ def _refused(error: Exception, folder: storage.Path, step: int) -> OSError:
 
 
 def _fault(folder: storage.Path, *, cut_short: bool) -> str | None:
-  """A sentence on the files of one step, or None if they are whole."""
+  """Returns a sentence on the files of one step, or None if they are whole."""
   place = folder / 'manifest.json'
   if not place.is_file():  # a pipe would be waited for
     return _CUT_SHORT if cut_short else 'no manifest.json'

@@ -12,7 +12,7 @@ BYTES = 4 << 30  # of all programs; those not used for longest are let go
 
 
 def settings(folder: str) -> dict[str, Any]:
-  """JAX's settings of a cache in this folder, by environment variable."""
+  """Gives JAX's settings of a cache in this folder, by environment variable."""
   return {
     FOLDER: folder,
     'JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS': SECONDS,
@@ -21,12 +21,12 @@ def settings(folder: str) -> dict[str, Any]:
 
 
 def variables(folder: str) -> dict[str, str]:
-  """Environment variables of a cache in this folder."""
+  """Returns the environment variables of a cache in this folder."""
   return {name: str(value) for name, value in settings(folder).items()}
 
 
 def default_folder() -> str:
-  """agentrl/jax below $XDG_CACHE_HOME, or below ~/.cache without one."""
+  """Returns agentrl/jax below $XDG_CACHE_HOME, or else below ~/.cache."""
   home = os.environ.get('XDG_CACHE_HOME') or os.path.expanduser('~/.cache')
   return os.path.join(home, 'agentrl', 'jax')
 

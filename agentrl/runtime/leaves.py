@@ -21,7 +21,7 @@ class Leaf(NamedTuple):
 
 
 def named(tree: Any) -> dict[str, Any]:
-  """The leaves of a tree by path ('params/dense/w'), in tree order."""
+  """Returns the leaves of a tree by path ('params/dense/w'), in tree order."""
   out = {}
   for path, leaf in jax.tree.leaves_with_path(tree):
     name = jax.tree_util.keystr(path, simple=True, separator='/')
@@ -45,13 +45,13 @@ def _is_key(x: jax.Array | jax.ShapeDtypeStruct) -> bool:
 
 
 def describe(path: str, x: jax.Array) -> Leaf:
-  """What is written beside a leaf, and compared before it is read."""
+  """Describes a leaf: written beside it, and compared before it is read."""
   impl = str(jax.random.key_impl(x)) if _is_key(x) else ''
   return Leaf(path, x.shape, str(x.dtype), impl)
 
 
 def storable(arrays: dict[str, jax.Array]) -> dict[str, jax.Array]:
-  """Keys as their uint32 data, and without empty arrays."""
+  """Replaces keys by their uint32 data, and drops empty arrays."""
   return {
     path: jax.random.key_data(x) if _is_key(x) else x
     for path, x in arrays.items()
@@ -60,7 +60,7 @@ def storable(arrays: dict[str, jax.Array]) -> dict[str, jax.Array]:
 
 
 def stored_as(x: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
-  """The abstract form of what `storable` wrote for a leaf like `x`."""
+  """Returns the abstract form of what `storable` wrote for a leaf like `x`."""
   plain = jax.ShapeDtypeStruct(x.shape, x.dtype)
   stored = jax.eval_shape(jax.random.key_data, plain) if _is_key(x) else plain
   return jax.ShapeDtypeStruct(stored.shape, stored.dtype, sharding=x.sharding)
@@ -69,7 +69,7 @@ def stored_as(x: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
 def fill(
   stored: jax.Array | None, x: jax.ShapeDtypeStruct, impl: str
 ) -> jax.Array:
-  """A leaf like `x` of what was stored: a key by `impl`, or an empty array."""
+  """Fills a leaf like `x` from storage: a key by `impl`, or an empty array."""
   if impl:
     if stored is None:
       stored = jax.numpy.zeros(stored_as(x).shape, 'uint32')
@@ -80,7 +80,7 @@ def fill(
 
 
 def difference(saved: list[Leaf], wanted: dict[str, Any]) -> str | None:
-  """The first leaf that is not the same on both sides, in words."""
+  """Returns the first leaf that is not the same on both sides, in words."""
   there = {leaf.path: str(leaf) for leaf in saved}
   here = {path: f'{x.dtype}{list(x.shape)}' for path, x in wanted.items()}
   for path in here | there:

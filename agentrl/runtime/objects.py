@@ -215,7 +215,7 @@ def _attributes(x: Any) -> Iterator[Any]:
 
 
 def _is_array(x: Any) -> bool:
-  """True for arrays and numbers of numpy, which workers may not have."""
+  """Tells if it is an array or number of numpy, which workers may not have."""
   numpy = sys.modules.get('numpy')
   return numpy is not None and isinstance(x, (numpy.ndarray, numpy.generic))
 

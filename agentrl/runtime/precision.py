@@ -24,13 +24,13 @@ def of_device(dtype: str) -> str:
 
 
 def einsum(formula: str, *factors: jax.Array, **options) -> jax.Array:
-  """jnp.einsum of that precision. options: other arguments of jnp.einsum."""
+  """Runs jnp.einsum at that precision. options: its other arguments."""
   exact = of_product(*factors)
   return jnp.einsum(formula, *factors, precision=exact, **options)
 
 
 def of_product(*factors: jax.Array) -> jax.lax.Precision | None:
-  """HIGHEST if the product of the factors is float32; None: JAX's default."""
+  """Returns HIGHEST if the factors' product is float32; None: JAX's default."""
   setting = jax.config.jax_default_matmul_precision  # type: ignore[attr-defined]
   if setting is not None:
     return None

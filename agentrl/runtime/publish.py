@@ -31,12 +31,12 @@ def name_of(version: int) -> str:
 
 
 def newest(folder: str | pathlib.Path) -> int:
-  """The highest version that a folder holds; 0 without any."""
+  """Returns the highest version that a folder holds; 0 without any."""
   return max(_versions(pathlib.Path(folder)), default=0)
 
 
 def _versions(folder: pathlib.Path) -> dict[int, pathlib.Path]:
-  """Number -> folder of each version, written whole or not."""
+  """Maps numbers to the folder of each version, written whole or not."""
   matches = ((_NAME.fullmatch(x.name), x) for x in folder.glob('v*'))
   return {int(m[1]): x for m, x in matches if m and x.is_dir()}
 
@@ -113,7 +113,7 @@ def fetch_arrays(
 
 
 def check(version_folder: str | pathlib.Path) -> int:
-  """The version of a folder whose files are whole, and no others.
+  """Returns the version of a folder whose files are whole, and no others.
 
   Raises:
     ValueError: it is none, was cut short, or a file is not as it was written.
@@ -147,7 +147,7 @@ def check(version_folder: str | pathlib.Path) -> int:
 
 
 def _manifest(folder: pathlib.Path) -> tuple[int, dict[str, Any]]:
-  """The version and the files of a manifest. Raises ValueError."""
+  """Returns the version and the files of a manifest. Raises ValueError."""
   match text_files.read_json(folder / MANIFEST):
     case {'version': int(version), 'files': {**files}} if (
       files

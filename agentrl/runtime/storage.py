@@ -32,7 +32,7 @@ _CHUNK = 1 << 24  # bytes
 
 
 def path(name: str | os.PathLike) -> Path:
-  """The path of a name. Raises ValueError for a bucket out of reach."""
+  """Returns the path of a name. Raises ValueError for a bucket out of reach."""
   text = os.fspath(name)
   if not text.startswith(SCHEME):
     return pathlib.Path(text)
@@ -41,7 +41,7 @@ def path(name: str | os.PathLike) -> Path:
 
 
 def absolute(name: str | os.PathLike) -> str:
-  """A name that stands from any folder; one in a bucket does already."""
+  """Makes a name stand from any folder; one in a bucket does already."""
   text = os.fspath(name)
   if text.startswith(SCHEME):
     return text.rstrip('/')
@@ -74,7 +74,7 @@ def write(name: str | os.PathLike, data: str | bytes) -> None:
 
 @contextlib.contextmanager
 def shared(place: pathlib.Path) -> Iterator[None]:
-  """A file that a library writes inside gets the mode of any new file.
+  """Gives a file that a library writes inside the mode of any new file.
 
   A library that writes a temporary file first leaves it to its owner alone.
   """
@@ -89,7 +89,7 @@ def shared(place: pathlib.Path) -> Iterator[None]:
 
 
 def write_once(name: str | os.PathLike, data: str) -> bytes:
-  """What a file holds; it is written if it is not there."""
+  """Reads what a file holds; writes it if it is not there."""
   if path(name).exists():
     return read(path(name))
   write(name, data)
@@ -120,7 +120,7 @@ def check_regular(place: Path) -> None:
 
 
 def read(place: Path, start: int = 0, end: int | None = None) -> bytes:
-  """The bytes [start, end) of a file."""
+  """Returns the bytes [start, end) of a file."""
   if in_bucket(place):
     start, size = min(start, size_of(place)), size_of(place)
     end = size if end is None else min(end, size)
@@ -132,21 +132,21 @@ def read(place: Path, start: int = 0, end: int | None = None) -> bytes:
 
 
 def size_of(place: Path) -> int:
-  """Bytes of a file."""
+  """Returns the size of a file in bytes."""
   if in_bucket(place):
     return _bucket().info(str(place))['size']
   return place.stat().st_size
 
 
 def modified(place: Path) -> float:
-  """Seconds, by the clock of the file system."""
+  """Returns the time of change in seconds, by the file system's clock."""
   if in_bucket(place):
     return _bucket().info(str(place))['mtime'].timestamp()
   return place.stat().st_mtime
 
 
 def files(folder: Path) -> dict[str, int]:
-  """The files below a folder, by their path in it, with their sizes."""
+  """Returns the files below a folder, by their path in it, with their sizes."""
   if in_bucket(folder):
     sizes = _bucket().find(str(folder), detail=True)
     first = len(str(folder).removeprefix(SCHEME)) + 1
@@ -156,7 +156,7 @@ def files(folder: Path) -> dict[str, int]:
 
 
 def digest(place: Path, like: str = '') -> str:
-  """A hash of the content: SHA-256, or as md5:... the one that a bucket keeps.
+  """Hashes the content: SHA-256, or as md5:... the one that a bucket keeps.
 
   Args:
     like: a digest to be compared with, which says what to compute
@@ -220,7 +220,7 @@ def copy_aside(place: Path, why: str) -> Path:
 
 
 def free(place: Path, form: str) -> Path:
-  """The first path beside another, of its name and a number, that is unused."""
+  """Finds the first unused path beside another, of its name and a number."""
   names = (place.with_name(form.format(place.name, i)) for i in range(1, 10**6))
   return next(p for p in names if not (p.exists() or os.path.islink(p)))
 
@@ -288,7 +288,7 @@ class Appender:
 
 @contextlib.contextmanager
 def naming(place: str | os.PathLike) -> Iterator[None]:
-  """The operating system's errors name the file, which `write` leaves out."""
+  """Names the file in the system's errors, which `write` leaves out."""
   try:
     yield
   except OSError as error:
@@ -299,7 +299,7 @@ def naming(place: str | os.PathLike) -> Iterator[None]:
 
 @functools.cache
 def _bucket() -> Any:
-  """The file system of buckets, the one that etils and so orbax uses."""
+  """Returns the file system of buckets, the one etils and so orbax uses."""
   try:
     import fsspec
     import gcsfs  # noqa: F401  (fsspec would say so in several lines)

@@ -23,13 +23,13 @@ class UniformStream(enum.IntEnum):
 def draw(
   seed: int, step: int, shape: tuple[int, ...], stream: UniformStream
 ) -> np.ndarray:
-  """Uniform numbers on (0, 1), f64 of this shape."""
+  """Draws uniform numbers on (0, 1), f64 of this shape."""
   philox = np.random.Philox(key=[seed, step], counter=[0, 0, 0, stream])
   words = np.asarray(philox.random_raw(math.prod(shape)))
   return ((words >> np.uint64(11)) + 0.5).reshape(shape) / 2**53
 
 
 def permutation(n: int, *seeds: int) -> np.ndarray:
-  """A permutation of 0..n-1, [n] i64."""
+  """Returns a permutation of 0..n-1, [n] i64."""
   words = np.random.Philox(np.random.SeedSequence(seeds)).random_raw(n)
   return np.argsort(words, kind='stable')

@@ -8,7 +8,7 @@ from agentrl.segment.turn_index import ROW
 
 
 def compact_ids(*columns):
-  """One id in [0, n) for each combination of the columns' values: [n] i32.
+  """Gives each combination of the columns' values an id in [0, n): [n] i32.
 
   Args:
     columns: [n] integer arrays; equal rows get equal ids.
@@ -25,7 +25,7 @@ def compact_ids(*columns):
 
 
 def rank(x, ids, mask):
-  """Number of masked elements of equal id that have a smaller x: [n] i32.
+  """Counts masked elements of equal id that have a smaller x: [n] i32.
 
   Of equal ones the first goes first; what is not masked gets n.
   """
@@ -44,7 +44,7 @@ def rank(x, ids, mask):
 
 
 def count_below(x, bound, ids, mask):
-  """Number of masked elements of equal id with x < the own bound: [n] i32.
+  """Counts masked elements of equal id with x < the own bound: [n] i32.
 
   Args:
     x, bound: [n]
@@ -68,12 +68,12 @@ def count_below(x, bound, ids, mask):
 
 
 def segment_sum(x, ids, mask=None):
-  """Sum of x over equal ids, at every element: [n] -> [n]."""
+  """Sums x over equal ids, at every element: [n] -> [n]."""
   return _reduce(x, ids, mask, 'add')
 
 
 def segment_max(x, ids, mask=None):
-  """Maximum of x over equal ids, at every element; -inf where none."""
+  """Takes the max of x over equal ids, at every element; -inf where none."""
   return _reduce(x, ids, mask, 'max')
 
 
@@ -92,7 +92,7 @@ def _reduce(x, ids, mask, how: str):
 
 
 def group_reduce(x, mask, *columns, how: str = 'add'):
-  """Sum ('add') or maximum ('max') of x over masked tokens that are alike.
+  """Sums ('add') or maximizes ('max') x over masked tokens that are alike.
 
   Args:
     x, mask: [N, T]
@@ -109,7 +109,7 @@ def group_reduce(x, mask, *columns, how: str = 'add'):
 
 
 def top_k_mask(x, mask, count):
-  """The `count` masked elements of largest x, fewer if there are: [N, T] bool.
+  """Marks the `count` masked elements of largest x, or fewer: [N, T] bool.
 
   Args:
     x: [N, T]; of equal values the first ones go first

@@ -62,6 +62,6 @@ def share_turns(table: Array, batch: Batch) -> Array:
 
 
 def _places(pairs: Pairs) -> tuple[Array, Array]:
-  """Trajectory and turn of the halves: [P, 2] i32 each."""
+  """Returns trajectory and turn of the halves: [P, 2] i32 each."""
   both = jnp.stack([pairs.win, pairs.lose], axis=1)
   return both[..., 0], both[..., 1]

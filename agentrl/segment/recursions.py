@@ -49,7 +49,7 @@ def sum_turns(x, factor, valid):
 
 
 def _accumulate_turns(x, factor, valid):
-  """y at the first valid turn [B], and at every turn [B, K]."""
+  """Returns y at the first valid turn [B], and at every turn [B, K]."""
 
   def f(x, factor, valid):
     def back(carry, now):
@@ -70,7 +70,7 @@ def _accumulate_turns(x, factor, valid):
 
 
 def _two_sum(a, b):
-  """a + b as it is rounded, and what rounding left out (Knuth's TwoSum)."""
+  """Returns rounded a + b, and what rounding left out (Knuth's TwoSum)."""
   whole = a + b
   part = whole - a
   off = (a - (whole - part)) + (b - part)
@@ -78,7 +78,7 @@ def _two_sum(a, b):
 
 
 def next_turn(x, valid):
-  """x at the next valid turn of the trajectory, 0 after the last: [B, K]."""
+  """Returns x at the trajectory's next valid turn, 0 after the last: [B, K]."""
 
   def f(x, valid):
     def back(carry, now):
@@ -93,12 +93,12 @@ def next_turn(x, valid):
 
 
 def last_turn(valid):
-  """Where the last valid turn of each trajectory stands: [B, K] bool."""
+  """Marks the last valid turn of each trajectory: [B, K] bool."""
   return valid & (next_turn(valid.astype(jnp.int32), valid) == 0)
 
 
 def previous_turn(x, valid):
-  """x at the valid turn before, 0 at the first: [B, K]."""
+  """Returns x at the valid turn before, 0 at the first: [B, K]."""
   back = next_turn(jnp.flip(x, 1), jnp.flip(valid, 1))
   return jnp.flip(back, 1)
 
@@ -130,7 +130,7 @@ def along_matches(f, match, moment, valid, *xs):
 
 
 def roll_turns(x, shift, mask):
-  """x moved on by `shift` masked turns of its trajectory, in a circle: [B, K].
+  """Rolls x by `shift` masked turns of its trajectory, in a circle: [B, K].
 
   Args:
     x: [B, K]; where the mask is off it stays as it is
@@ -149,7 +149,7 @@ def roll_turns(x, shift, mask):
 
 
 def next_token(x, mask, index: TurnIndex, valid):
-  """x at the next masked token of the trajectory, in whatever row it stands.
+  """Returns x at the trajectory's next masked token, in whatever row it is.
 
   Args:
     x: [N, T]
@@ -186,7 +186,7 @@ def accumulate_tokens(x, factor: float, mask, index: TurnIndex, valid):
 
 
 def prefix_sum(x, mask, index: TurnIndex, valid):
-  """Σ of x over the trajectory's masked tokens up to here: [N, T].
+  """Sums x over the trajectory's masked tokens up to here: [N, T].
 
   In whatever rows they stand; 0 off the mask. Arguments as in `next_token`.
   """

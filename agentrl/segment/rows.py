@@ -7,18 +7,18 @@ from agentrl import mesh
 
 
 def take_trajectories(tree, order):
-  """Arrays [B, ...] that every device holds, in another order: [b] i32."""
+  """Takes arrays [B, ...] that each device holds, in another order: [b] i32."""
   take = mesh.auto(lambda x, order: x[order], None)
   return jax.tree.map(lambda x: take(x, order), tree)
 
 
 def live_first(live):
-  """Order that puts live rows first, otherwise stable: [N] bool -> [N] i32."""
+  """Orders live rows first, otherwise stable: [N] bool -> [N] i32."""
   return mesh.auto(lambda x: jnp.argsort(~x, stable=True), None)(live)
 
 
 def take_rows(tree, order):
-  """Every array of the tree [N, ...] in another order of rows."""
+  """Takes every array of the tree [N, ...] in another order of rows."""
 
   def take(x):
     axes = ('batch',) + (None,) * (x.ndim - 1)
@@ -28,7 +28,7 @@ def take_rows(tree, order):
 
 
 def cut(tree, size: int):
-  """[N, ...] -> [N / size, size, ...]: micro-batches of consecutive rows."""
+  """Cuts [N, ...] -> [N / size, size, ...]: consecutive micro-batches."""
 
   def f(x):
     axes = (None, 'batch') + (None,) * (x.ndim - 1)
@@ -38,7 +38,7 @@ def cut(tree, size: int):
 
 
 def join(tree):
-  """Inverse of `cut`."""
+  """Inverts `cut`."""
 
   def f(x):
     axes = ('batch',) + (None,) * (x.ndim - 2)
@@ -48,5 +48,5 @@ def join(tree):
 
 
 def invert(order):
-  """The order that undoes `take_rows(., order)`: [N] i32."""
+  """Returns the order that undoes `take_rows(., order)`: [N] i32."""
   return mesh.auto(jnp.argsort, None)(order)

@@ -25,7 +25,7 @@ class TurnIndex(struct.PyTreeNode):
   k: int = struct.field(pytree_node=False)
 
   def _flat(self):
-    """Flat index of (traj, turn) into [B * K], B * K for what is neither."""
+    """Flattens (traj, turn) into [B * K], B * K for what is neither."""
     traj, turn, b, k = self.traj, self.turn, self.b, self.k
     inside = (traj >= 0) & (turn >= 0) & (traj < b) & (turn < k)
     return jnp.where(inside, traj * k + turn, b * k)
@@ -162,7 +162,7 @@ def place_in_message(rows, index: TurnIndex):
 
 
 def in_message(rows):
-  """Tokens of messages, sampled or given by a prefix: [N, T] bool.
+  """Marks tokens of messages, sampled or given by a prefix: [N, T] bool.
 
   Args:
     rows: types.Rows
@@ -171,7 +171,7 @@ def in_message(rows):
 
 
 def in_span(span, which: Span):
-  """True on tokens of a span; a call has its arguments in it.
+  """Marks tokens of a span; a call has its arguments in it.
 
   Args:
     span: [...] i8, see `Span`
@@ -181,7 +181,7 @@ def in_span(span, which: Span):
 
 
 def align(x, there, here):
-  """x at the sampled tokens of other rows that hold the same messages.
+  """Returns x at the sampled tokens of other rows that hold the same messages.
 
     out[n, t] = x[n, t'],  t' the column in row n of `there` of the token that
     stands in column t of row n of `here`
@@ -204,7 +204,7 @@ def align(x, there, here):
     )
 
   def first(mask, index):
-    """Column of each message's first token [B, K], counted from 1; 0: none."""
+    """Returns each message's first token's column [B, K], from 1; else 0."""
     start, _ = index.bounds(mask)
     column = jnp.broadcast_to(jnp.arange(1, mask.shape[1] + 1), mask.shape)
     return index.at_turns(column, start)

@@ -102,7 +102,7 @@ class PersonFamily:
 
 
 def config_of(run: str) -> Config:
-  """The config of a run for one conversation, as long as it was trained on.
+  """Returns the config of a run for one conversation, as long as trained on.
 
   Raises:
     ValueError: its world is played inside jit, or it does not read all turns.
@@ -129,7 +129,7 @@ def config_of(run: str) -> Config:
 
 
 def free_folder(parent: str) -> str:
-  """The first folder 000, 001, ... that is not there yet."""
+  """Returns the first folder 000, 001, ... that is not there yet."""
   names = (f'{i:03d}' for i in range(10**9))
   return next(
     str(path)

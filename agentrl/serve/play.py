@@ -43,7 +43,7 @@ class Person:
   def __init__(
     self, lines: Iterable[str], actions: Sequence[str] = (), agent: bool = False
   ):
-    """actions: all there are; none: any text is a move."""
+    """Takes actions: all there are; none: any text is a move."""
     self._lines, self._actions, self._agent = iter(lines), actions, agent
     self._on = False  # the agent plays to the end
 
@@ -55,7 +55,7 @@ class Person:
     return f'{moves}{arrows}{agent}; q: quit'
 
   def ask(self) -> str | None:
-    """The next move; None: the agent's. Raises Quit."""
+    """Returns the next move; None: the agent's. Raises Quit."""
     if self._on:
       return None
     for line in self._lines:
@@ -144,7 +144,7 @@ class Agent(Protocol):
   """A player that a person may move for."""
 
   def act(self) -> str:
-    """Its next move."""
+    """Returns its next move."""
 
   def watch(self, action: str) -> None:
     """Takes a move of a person for its own."""
@@ -158,7 +158,7 @@ def episode(
   agent: Agent | None = None,
   limit: int | None = None,
 ) -> Iterator[Frame]:
-  """Frames of an episode until it is done, out of turns, or left.
+  """Yields frames of an episode until it is done, out of turns, or left.
 
   Args:
     ask: the next move, None for the agent's; raises Quit
@@ -205,7 +205,7 @@ def show(frames: Iterable[Frame], best: int = 0) -> None:
 def play(
   name: str, seed: int, levels: str | None, lines: Iterable[str]
 ) -> None:
-  """A person plays an environment alone; what happens is printed.
+  """Lets a person play an environment alone; prints what happens.
 
   Raises: ValueError for an environment that is not there, or cannot start.
   """

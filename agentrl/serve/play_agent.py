@@ -48,7 +48,7 @@ class JitAgent:
     self._turn, self._at = 0, (jnp.array([task]), jax.random.key(seed))
 
   def _record(self, temperature, params, task, key, tokens, length, turns):
-    """The rollout whose first `turns` i32[1] messages are given."""
+    """Returns the rollout whose first `turns` i32[1] messages are given."""
     attempts = collect.attempts_at(np.zeros(1, np.int32), 1).replace(
       task=task,
       limit=turns + 1,
@@ -58,7 +58,7 @@ class JitAgent:
     return collect.play(self._s, params, attempts, key)
 
   def act(self) -> str:
-    """The agent's move: an action, or its message if that is none."""
+    """Returns the agent's move: an action, or its message if that is none."""
     turn, turns = self._turn, jnp.full(1, self._turn, jnp.int32)
     args = self._params, *self._at, self._tokens, self._length, turns
     record = jax.device_get(self._run(*args))
@@ -87,7 +87,7 @@ class PersonGenerator:
   def __init__(
     self, engine: Generator, words, ask: Callable[[], str | None], show
   ):
-    """show: (text of new context or of a message, who wrote it)."""
+    """Takes show: (text of new context or of a message, who wrote it)."""
     self._engine, self._words, self._ask, self._show = engine, words, ask, show
     self._ready: list[Completion] = []
     self._seen: list[int] = []
@@ -135,7 +135,7 @@ def play(
   temperature: float,
   lines: Iterable[str],
 ) -> None:
-  """An episode on a held-out task of the run; what happens is printed."""
+  """Plays an episode on a held-out task of the run; prints what happens."""
   s, roles = open_run(run, levels)
   params = algorithm.full_params(s.algorithm.context, roles)
   index = len(s.train) + seed % len(s.test)
@@ -152,7 +152,7 @@ def play(
 
 
 def frames(s: build.Experiment, agent: JitAgent, index: int, seed: int, ask):
-  """Frames of an episode on task `index` of all tasks."""
+  """Plays the frames of an episode on task `index` of all tasks."""
   agent.begin(index, seed)
   task = jax.tree.map(lambda x: x[index], s.world.tasks)
   game = JitGame(s.world.env)
@@ -162,7 +162,7 @@ def frames(s: build.Experiment, agent: JitAgent, index: int, seed: int, ask):
 def solved_episode(
   run: str, seed: int, levels: str | None, temperature: float, tries: int = 100
 ) -> tuple[str, list[Frame]]:
-  """A title and the frames of the agent's first solved held-out episode.
+  """Returns title and frames of the agent's first solved held-out episode.
 
   Raises: ValueError for a host environment, or where none of `tries` is solved.
   """
@@ -186,7 +186,7 @@ def solved_episode(
 
 
 def open_run(run: str, levels: str | None) -> tuple[build.Experiment, dict]:
-  """The experiment of a run, sized for one episode; parameters by role."""
+  """Opens the experiment of a run, sized for an episode; parameters by role."""
   c = one_episode(workdir.read_config(run), levels)
   s = build.experiment(c)
   _, state = weights.load(c, s.shape, run)
@@ -203,7 +203,7 @@ def one_episode(c: Any, levels: str | None) -> Config:
 
 
 def _converse(s, roles, index: int, seed: int, temperature: float, lines):
-  """An episode in a world of text."""
+  """Returns an episode in a world of text."""
   person = Person(lines, agent=True)
   print(person.help, flush=True)
 

@@ -75,7 +75,7 @@ class AdapterEngine(NamedTuple):
 
 
 def sources(words: Sequence[str]) -> dict[str, str]:
-  """Folders by the names of their models, from 'name=folder' or 'folder'.
+  """Maps names of models to folders, from 'name=folder' or 'folder'.
 
   Raises:
     ValueError: two have one name.
@@ -97,7 +97,7 @@ def sources(words: Sequence[str]) -> dict[str, str]:
 
 
 def load(folder: str, context: int = 0, message: int = 0) -> LoadedModel:
-  """The newest policy of a run, or the model of a checkpoint's folder.
+  """Returns the newest policy of a run, or the model of a checkpoint's folder.
 
   Args:
     context, message: tokens; 0: as the run was trained
@@ -127,7 +127,7 @@ def load(folder: str, context: int = 0, message: int = 0) -> LoadedModel:
 def load_all(
   folders: Mapping[str, str], context: int = 0, message: int = 0
 ) -> dict[str, LoadedModel]:
-  """Models by name, of which those on one base hold the same arrays of it.
+  """Loads models by name; those on one base hold the same arrays of it.
 
   See `load`.
   """
@@ -146,7 +146,7 @@ def load_all(
 
 
 def _on_one_base(a: LoadedModel, b: LoadedModel) -> bool:
-  """Whether they differ in what their adapters add, and in nothing else."""
+  """Tells if they differ in what their adapters add, and in nothing else."""
   outlines = [
     (
       x.shape,
@@ -305,7 +305,7 @@ def _update(
 def _engines(
   models: Mapping[str, LoadedModel], slots: int, stack: contextlib.ExitStack
 ) -> dict[str, AdapterEngine]:
-  """The engine of each model, closed with the stack."""
+  """Returns the engine of each model, closed with the stack."""
   together: dict[int, list[str]] = {}
   for name, model in models.items():
     together.setdefault(id(model.params['embed']), []).append(name)
@@ -326,7 +326,7 @@ def _engines(
 
 
 def invitation(gateway: 'Gateway', models: Mapping[str, LoadedModel]) -> str:
-  """What to tell the one who started the server."""
+  """Writes what to tell the one who started the server."""
   names = ', '.join(f'{x} ({m.title})' for x, m in models.items())
   key = f" -H 'Authorization: Bearer {gateway.key}'" if gateway.key else ''
   body = (

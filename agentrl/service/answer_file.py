@@ -120,7 +120,7 @@ class AnswerFile:
 
 
 def parse_line(line: bytes) -> dict[str, Any]:
-  """The fields of a line, without its checksum.
+  """Returns the fields of a line, without its checksum.
 
   Raises:
     ValueError, RecursionError: it is damaged, or not of an answer file.
@@ -140,7 +140,7 @@ def parse_line(line: bytes) -> dict[str, Any]:
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:
-  """The lines, of one that is too long only as much as shows it."""
+  """Returns the lines, of one that is too long only as much as shows it."""
   while line := file.readline(LONGEST + 1):
     rest = line
     while rest and not rest.endswith(b'\n'):
@@ -149,7 +149,7 @@ def _lines(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-  """An object of JSON. Raises ValueError where a name stands in it twice."""
+  """Builds a JSON object. Raises ValueError where a name stands in it twice."""
   made = dict(pairs)
   if len(made) < len(pairs):
     raise ValueError('a name stands there twice')
@@ -157,7 +157,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _is_amount(value: Any) -> bool:
-  """Whether a value is a finite number from 0 on."""
+  """Returns whether a value is a finite number from 0 on."""
   if isinstance(value, bool) or not isinstance(value, int | float):
     return False
   try:
@@ -172,6 +172,6 @@ def _checksum(line: dict[str, Any]) -> str:
 
 
 def content_id(*content: Any) -> str:
-  """Key of a question: of what it is put to, and of all that it says."""
+  """Hashes a question: what it is put to, and all that it says."""
   text = json.dumps(content, sort_keys=True)
   return hashlib.sha256(text.encode()).hexdigest()

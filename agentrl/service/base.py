@@ -22,7 +22,7 @@ class Service(Protocol):
   """Answers conversations; blocks; called from several threads at once."""
 
   def __call__(self, messages: Sequence[Message], *, seed: int) -> str:
-    """Its next message; the 'assistant' among the messages is itself.
+    """Returns its next message; the 'assistant' among the messages is itself.
 
     Args:
       messages: from the first on; the last is not its own.
@@ -92,7 +92,7 @@ class Function:
 
 
 def with_system_text(service: Service, system: str) -> Service:
-  """The service with a system text before the environment's messages."""
+  """Wraps the service: a system text before the environment's messages."""
 
   def ask(messages: Sequence[Message], *, seed: int) -> str:
     first, rest = system, list(messages)
@@ -113,7 +113,7 @@ class CountedService:
   def __init__(
     self, service: Service, tokens: Callable[[str], int], *, capacity: int = 0
   ):
-    """With a cache the service must answer equal messages equally.
+    """Takes a cache; then the service must answer equal messages equally.
 
     Args:
       tokens: -> how many a text has.
@@ -158,7 +158,7 @@ class CountedService:
     self._cache = collections.OrderedDict()  # who asks now keeps the old one
 
   def taken(self) -> dict[str, int]:
-    """The counts since this was called last."""
+    """Returns the counts since this was called last."""
     with self._lock:
       counts, self._counts = self._counts, collections.Counter()
     names = ('calls', 'failed', 'known', 'tokens')

@@ -24,13 +24,13 @@ class Again(Exception):
   """A failure that another try may mend."""
 
   def __init__(self, text: str, seconds: float = 0.0):
-    """seconds: to wait at least."""
+    """Waits at least `seconds`."""
     super().__init__(text)
     self.seconds = seconds
 
 
 def post(url: str, data: bytes, secret: str, timeout: float) -> bytes:
-  """The body of the response.
+  """Returns the body of the response.
 
   Args:
     secret: key that is shown, '' for none
@@ -60,7 +60,7 @@ def post(url: str, data: bytes, secret: str, timeout: float) -> bytes:
 
 
 def _body(error: urllib.error.HTTPError) -> bytes:
-  """The beginning of what a server says to an error, if it can be read."""
+  """Reads the beginning of a server's text on an error, if it can be read."""
   try:
     return error.read(1 << 16)
   except (OSError, http.client.HTTPException):
@@ -68,13 +68,13 @@ def _body(error: urllib.error.HTTPError) -> bytes:
 
 
 def pause(tried: int, error: Again) -> float:
-  """Seconds to wait after so many tries."""
+  """Returns the seconds to wait after so many tries."""
   seconds = min(WAIT, 2.0 ** (tried - 1) * random.uniform(0.5, 1))
   return max(seconds, min(error.seconds, WAIT))
 
 
 def _shown(data: bytes, secret: str) -> str:
-  """The beginning of a text without the key, which servers may repeat."""
+  """Shows the beginning of a text without the key, which servers may repeat."""
   text = ' '.join(data.decode(errors='replace').split())
   return (text.replace(secret, '***') if secret else text)[:SHOWN]
 
@@ -90,7 +90,7 @@ _OPENER = urllib.request.build_opener(_NoRedirect)
 
 
 def retry_after(text: str, now: Callable[[], float] = time.time) -> float:
-  """Seconds of a Retry-After header, a number or a date; 0 of anything else."""
+  """Reads a Retry-After header's seconds, a number or a date; 0 if neither."""
   try:
     seconds = float(text)
   except ValueError:

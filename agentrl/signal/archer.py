@@ -35,13 +35,13 @@ Heads = tuple[Array, Array]
 
 
 def lower(one: Array, two: Array) -> Heads:
-  """Both heads regress on the lower target."""
+  """Lets both heads regress on the lower target."""
   least = jnp.minimum(one, two)
   return least, least
 
 
 def by_head(one: Array, two: Array) -> Heads:
-  """Each head regresses on its own target."""
+  """Lets each head regress on its own target."""
   return one, two
 
 
@@ -58,7 +58,7 @@ def archer(
   tau: Share = 0.1,
   steps: Count = 8,
 ) -> Signal:
-  """A [B, K], from the critic after its steps on this batch.
+  """Returns A [B, K], from the critic after its steps on this batch.
 
   Loss: sum of the four heads' mean squared errors.
 
@@ -78,7 +78,7 @@ def archer_by_head(
   tau: Share = 0.1,
   steps: Count = 8,
 ) -> Signal:
-  """`archer` whose heads have a target each, as in the released code.
+  """Runs `archer` whose heads have a target each, as in the released code.
 
   Args:
     gamma: discount per turn
@@ -126,7 +126,7 @@ def _archer(
 
 
 def read(value: Array, batch: Batch):
-  """((Q_1, Q_2), (V_1, V_2)), [B, K] each, of values [N, T, 4]."""
+  """Returns ((Q_1, Q_2), (V_1, V_2)), [B, K] each, of values [N, T, 4]."""
   chex.assert_shape(value, (*batch.rows.tokens.shape, 4))
   index = segment.index(batch)
   first, last = index.bounds(batch.rows.sampled)
@@ -138,7 +138,7 @@ def read(value: Array, batch: Batch):
 
 
 def advantage(value: Array, batch: Batch) -> Array:
-  """A = min Q - min V [B, K], 0 where nothing was sampled."""
+  """Returns A = min Q - min V [B, K], 0 where nothing was sampled."""
   (q1, q2), (v1, v2) = read(value, batch)
   a = jnp.minimum(q1, q2) - jnp.minimum(v1, v2)
   return jnp.where(returns.sampled_turns(batch), a, 0)
@@ -147,7 +147,7 @@ def advantage(value: Array, batch: Batch) -> Array:
 def td_targets(
   value: Array, batch: Batch, gamma: float, pair: Callable = lower
 ):
-  """TD target of each head, and its weight: [N, T, 4] both.
+  """Returns the TD target of each head, and its weight: [N, T, 4] both.
 
   Args:
     value: [N, T, 4] of the target network
@@ -166,7 +166,7 @@ def td_targets(
   goals += pair(*q)
 
   def share(pick, turns):
-    """Weights of the picked tokens of these turns, by their sum."""
+    """Weighs the picked tokens of these turns, by their sum."""
     weight = jnp.where(pick & index.to_tokens(turns), rows.weight, 0)
     total = jnp.sum(weight)
     return weight / jnp.where(total > 0, total, 1)

@@ -63,7 +63,7 @@ def blend(
   lr: NotNegative = 0.05,
   bound: Positive = 1.0,
 ) -> Signal:
-  """r_φ [B, K]; φ [3] is state, clipped to ±bound.
+  """Returns r_φ [B, K]; φ [3] is state, clipped to ±bound.
 
   φ += lr d / max |d|, d the gradient above.
 
@@ -100,7 +100,7 @@ def blend(
 
 
 def terms_of(batch: Batch, primary: str, auxiliary: str) -> list[Array]:
-  """1, the primary and the auxiliary term [B, K]; 0 where nothing is known."""
+  """Returns 1, the primary and auxiliary term [B, K]; 0 where unknown."""
   counted = counting.counted(batch, 'turn')
   terms = batch.turns.terms
   every = (jnp.ones_like(terms[primary]), terms[primary], terms[auxiliary])
@@ -121,7 +121,7 @@ def returns_to_go(x: Array, batch: Batch, gamma: float) -> Array:
 def hypergradient(
   apply, params, batch: Batch, terms, gamma: float, micro: int | MicroBatch
 ) -> Array:
-  """⟨∇J_primary, g_i⟩ for each of the terms; terms[1] is primary: [3].
+  """Returns ⟨∇J_primary, g_i⟩ for each of the terms; terms[1] is primary: [3].
 
   One backward pass gives ∇J, one forward-mode pass along it every product.
   """

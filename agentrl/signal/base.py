@@ -33,14 +33,14 @@ class Context(NamedTuple):
   loaded: frozenset[str] = frozenset()  # roles that are policies of other runs
 
   def outputs(self, role: str, params, rows: Rows, *needs: str) -> Outputs:
-    """Outputs of a role's network on rows, see `microbatch.forward`."""
+    """Returns outputs of a role's network on rows, see `microbatch.forward`."""
     apply = self.modules[role].apply
     return microbatch.forward(apply, params, rows, needs, self.micro)
 
   def reread(
     self, role: str, params, batch: Batch, reading: str, *needs: str
   ) -> Outputs:
-    """Outputs of a role on a reading, where the batch's own messages stand.
+    """Returns outputs of a role on a reading, at the batch's own messages.
 
     Args:
       needs: outputs of tokens, [N, T, ...]; 0 where nothing was sampled and
@@ -78,5 +78,5 @@ class Signal(NamedTuple):
 
 
 def nothing(state: TrainState, *_: Any) -> tuple[TrainState, Metrics]:
-  """An update that learns nothing."""
+  """Returns an update that learns nothing."""
   return state, {}

@@ -40,7 +40,7 @@ def confidence(context: Context, *, span: Named = 'thought') -> Signal:
 
 
 def of_span(entropy: Array, most: float, batch: Batch, span: Span) -> Array:
-  """Mean of most − H_t over the sampled tokens of a span: [B, K].
+  """Averages most − H_t over the sampled tokens of a span: [B, K].
 
   Args:
     entropy: H [N, T], nats

@@ -22,7 +22,7 @@ def _heads_register(names: tuple[str, ...], *, tabular: bool = False):
 
 @_heads_register(('value',), tabular=True)
 def value(context: Context, *, clip: Width = 0.2, steps: Count = 4) -> Signal:
-  """V(state before each token), regressed on credit.target['value'].
+  """Estimates V(state before each token), regressed on credit.target['value'].
 
   Loss, mean over the regressed tokens, v_old the score of this iteration
   (Schulman et al., 1707.06347, with the clipping of their code):
@@ -38,7 +38,7 @@ def value(context: Context, *, clip: Width = 0.2, steps: Count = 4) -> Signal:
 
 @_heads_register(HEADS)
 def heads(context: Context, *, clip: Width = 0.2, steps: Count = 4) -> Signal:
-  """One value head for each of HiPER's advantages, each with its own target.
+  """Learns a value head for each of HiPER's advantages, with its own target.
 
   Loss: the sum of the heads', each as `value`'s. Head i of the role 'value'
   is HEADS[i], regressed on credit.target[HEADS[i]].
@@ -54,7 +54,7 @@ def heads(context: Context, *, clip: Width = 0.2, steps: Count = 4) -> Signal:
 def low_and_high(
   context: Context, *, clip: Width = 0.2, steps: Count = 4
 ) -> Signal:
-  """`heads` without one for the switch: two heads of the role 'value'.
+  """Learns `heads` without one for the switch: two heads of the role 'value'.
 
   Args:
     clip: c, in units of the return; inf leaves the plain squared error
@@ -97,7 +97,7 @@ def _heads(
 
 
 def _error(v, target, weight, old, clip):
-  """Σ w `ops.clipped_error`, and (sum, weight) of what is clipped."""
+  """Sums w `ops.clipped_error`, and (sum, weight) of what is clipped."""
   error, clipped = ops.clipped_error(v, target, old, clip)
   return jnp.sum(weight * error), ppo.metric(clipped, weight)
 
@@ -106,7 +106,7 @@ def _error(v, target, weight, old, clip):
   'signal', needs=('role:policy', 'output:value'), gives=('signal:value',)
 )
 def policy_value(context: Context) -> Signal:
-  """The policy's own value head, on its stopped trunk.
+  """Reads the policy's own value head, on its stopped trunk.
 
   It is learned by a loss term of the policy, `value` or `value_clipped`.
   """
@@ -119,7 +119,7 @@ def policy_value(context: Context) -> Signal:
 
 
 def _explained(value, target, weight):
-  """1 - Var(target - value) / Var(target), over regressed tokens."""
+  """Returns 1 - Var(target - value) / Var(target), over regressed tokens."""
   total = jnp.maximum(jnp.sum(weight), 1)
 
   def var(x):

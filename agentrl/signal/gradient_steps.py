@@ -21,7 +21,7 @@ def fit(
   needs: tuple[str, ...],
   steps: int = 1,
 ) -> tuple[TrainState, Metrics]:
-  """`steps` steps of the role's optimizer on all rows of the batch.
+  """Takes `steps` steps of the role's optimizer on all rows of the batch.
 
   Args:
     extras: pytree of [N, ...] arrays that the loss is handed with its rows
@@ -46,7 +46,7 @@ def fit_coupled(
   needs: tuple[str, ...],
   steps: int = 1,
 ) -> tuple[TrainState, Metrics]:
-  """As `fit`, for a loss that looks at the outputs of all rows at once."""
+  """Fits, as `fit`, a loss that looks at the outputs of all rows at once."""
   read = microbatch.reader(context.modules[role].apply, needs)
 
   def gradient(params):
@@ -59,7 +59,7 @@ def fit_coupled(
 
 
 def _steps(context: Context, role: str, state, batch, gradient, steps: int):
-  """`steps` of the role's optimizer along gradient(params)."""
+  """Takes `steps` of the role's optimizer along gradient(params)."""
 
   def once(carry, _):
     params, opt = carry

@@ -47,7 +47,7 @@ def implicit_prm(
   ] = 'score_then_update',
   steps: Count = 1,
 ) -> Signal:
-  """Rewards per turn [B, K] and per token [N, T], nats times beta.
+  """Rewards turns [B, K] and tokens [N, T], in nats times beta.
 
   Args (hyper-parameters):
     reference: 'old_logp' (the rollout's policy) or 'ref_logp' (frozen)
@@ -79,7 +79,7 @@ def implicit_prm(
     return _named('implicit_prm.', fields), _named('prm/', metrics)
 
   def learn(params, opt, phi, batch, signals):
-    """One step of the optimizer, from the log-probs phi at params."""
+    """Takes one step of the optimizer, from the log-probs phi at params."""
 
     def outer(phi):
       return objective(rewards(phi, batch, signals)[1], batch)
@@ -124,7 +124,7 @@ def restarted_prm(
   trajectory: Annotated[str, OneOf('sum', 'mean')] = 'sum',
   steps: Count0 = 1,
 ) -> Signal:
-  """The implicit PRM, started again from the policy at every iteration.
+  """Restarts the implicit PRM from the policy at every iteration.
 
   It never has to undo what an older policy made it learn; with zero steps its
   rewards are zero. Our variant, as a control for OPRL's moving reference.
@@ -158,11 +158,11 @@ def _named(prefix: str, fields: dict) -> dict:
 
 
 def log_ratio(phi, reference, rows: Rows):
-  """log φ − log ref of the tokens that are trained on, 0 elsewhere: [N, T]."""
+  """Returns log φ − log ref of trained tokens, 0 elsewhere: [N, T]."""
   return jnp.where(rows.sampled & (rows.weight != 0), phi - reference, 0.0)
 
 
 def turn_log_ratio(phi, reference, batch: Batch):
-  """Sum of `log_ratio` over every message: [B, K]."""
+  """Sums `log_ratio` over every message: [B, K]."""
   ratio = log_ratio(phi, reference, batch.rows)
   return segment.index(batch).to_turns(ratio)

@@ -41,7 +41,7 @@ def information(context: Context) -> Signal:
 
 
 def _per_message(logp: Array, batch: Batch):
-  """Mean log-prob of each message's tokens, and whether it has any: [B, K]."""
+  """Averages each message's token log-probs; whether it has any: [B, K]."""
   index = segment.index(batch)
   ones = batch.rows.sampled.astype(logp.dtype)
   total = index.to_turns(ones * logp)

@@ -47,7 +47,7 @@ class Heads(NamedTuple):
 
 
 class Evidence(NamedTuple):
-  """What is known of users: natural parameters, beside those of the prior."""
+  """Knowledge of users: natural parameters, beside the prior's."""
 
   tells: Array  # Σ_p e(win) − e(lose)  [U, d]
   precision: Array  # Σ_p exp ½ (s(win) + s(lose))  [U, d]
@@ -172,7 +172,7 @@ class _Model:
     return weight * (place < left[whose])
 
   def init(self) -> Evidence:
-    """Returns what is known of users before they label: nothing."""
+    """Begins with nothing known of users: none has labelled yet."""
     return Evidence(
       jnp.zeros((self.users, self.d)),
       jnp.zeros((self.users, self.d)),
@@ -197,7 +197,7 @@ class _Model:
     return said, told
 
   def remember(self, state, batch):
-    """Adds a batch's labels to those of users who have given too few."""
+    """Adds a batch's labels of users who have given too few."""
     known = self.init() if self.steps else state.signal[NAME]
     whose, weight = self.labelled(batch)
     left = self.labels - known.pairs

@@ -25,7 +25,7 @@ from agentrl.types import Array, Batch
   'signal', needs=('role:progress',), gives=('signal:progress',)
 )
 def progress(context: Context, *, steps: Count = 4) -> Signal:
-  """c [B, K], in units of the outcome, as fitted to the iterations before.
+  """Returns c [B, K], in units of the outcome, fitted to iterations before.
 
   Args (hyper-parameters):
     steps: gradient steps on the whole batch, each iteration
@@ -56,7 +56,7 @@ def progress(context: Context, *, steps: Count = 4) -> Signal:
 
 
 def contributions(value: Array, batch: Batch) -> Array:
-  """c [B, K]: the value [N, T] at each message's last token, 0 elsewhere."""
+  """Reads c [B, K]: the value [N, T] at each message's last token, else 0."""
   chex.assert_equal_shape([value, batch.rows.tokens])
   index = segment.index(batch)
   _, last = index.bounds(batch.rows.sampled)
@@ -65,7 +65,7 @@ def contributions(value: Array, batch: Batch) -> Array:
 
 
 def sum_error(c: Array, batch: Batch) -> Array:
-  """Mean over trajectories that count of (Σ_k c_k − R)²: a scalar."""
+  """Averages (Σ_k c_k − R)² over trajectories that count: a scalar."""
   chex.assert_equal_shape([c, batch.turns.valid])
   live = counting.trajectories(batch).astype(c.dtype)
   error = jnp.square(jnp.sum(c, axis=1) - batch.outcome)

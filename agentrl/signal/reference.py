@@ -46,7 +46,7 @@ def fits(spec: registry.MethodSpec, config) -> str:
 def reference(
   context: Context, *, role: Named = 'reference', reading: Named = registry.OWN
 ) -> Signal:
-  """ref_logp [N, T]: log pi_ref of the sampled tokens, nats.
+  """Returns ref_logp [N, T]: log pi_ref of the sampled tokens, nats.
 
   Args (hyper-parameters):
     role: whose log-probs; the policy's are those of the update's beginning
@@ -62,7 +62,7 @@ def reference(
 
 @registry.register('signal', needs=('signal:old_logp', 'signal:ref_logp'))
 def kl_by_turn(context: Context) -> Signal:
-  """Metrics kl/turn_<k>: mean of log π_old − log π_ref over turn k's tokens.
+  """Measures kl/turn_<k>: mean of log π_old − log π_ref over turn k's tokens.
 
   Errors of earlier turns lead where a teacher has not been, and the distance
   from it grows with k (TCOD, arXiv 2604.24005). Of turns that count.

@@ -51,7 +51,7 @@ def fits(spec: registry.MethodSpec, config: Any) -> str:
 
 
 def turn_scores(value: Array, batch: Batch) -> Array:
-  """r_k: value [N, T] before the last sampled token of each turn: [B, K].
+  """Reads r_k: value [N, T] before a turn's last sampled token: [B, K].
 
   A copy of a turn whose tokens stand with another trajectory has that one's.
   """
@@ -63,7 +63,7 @@ def turn_scores(value: Array, batch: Batch) -> Array:
 
 
 def parts(step: Array, batch: Batch, trajectory: str) -> Array:
-  """What each turn adds to R(τ): [B, K], Σ_k of which is R."""
+  """Returns what each turn adds to R(τ): [B, K], Σ_k of which is R."""
   OneOf(*TRAJECTORY).check('reward_model.trajectory', trajectory)
   valid = returns.sampled_turns(batch)
   if trajectory == 'last':
@@ -75,7 +75,7 @@ def parts(step: Array, batch: Batch, trajectory: str) -> Array:
 
 
 def margins(step: Array, batch: Batch, trajectory: str) -> Array:
-  """R_win − R_lose of each pair, of turns r_win − r_lose: [P]."""
+  """Returns R_win − R_lose of each pair, of turns r_win − r_lose: [P]."""
   pairs = segment.pairs_of(batch)
   whole = segment.at_halves(parts(step, batch, trajectory), pairs)
   own = segment.at_halves(step, pairs)
@@ -85,7 +85,7 @@ def margins(step: Array, batch: Batch, trajectory: str) -> Array:
 
 
 def best_outcome(score: Array, batch: Batch) -> tuple[Array, Array]:
-  """(sum, weight) over groups of the outcome of the member scored best.
+  """Returns (sum, weight) over groups of the outcome of the member scored best.
 
   What the best of n has in truth, n the group; equal scores share it. Of
   trajectories that count.
@@ -100,7 +100,7 @@ def best_outcome(score: Array, batch: Batch) -> tuple[Array, Array]:
 
 
 def fields(name: str, step: Array, batch: Batch) -> tuple[Signals, Metrics]:
-  """What a reward model says of a batch, and <name>/best_outcome of that.
+  """Returns a reward model's fields of a batch, and <name>/best_outcome.
 
   Args:
     step: what each turn adds to R(τ) [B, K]

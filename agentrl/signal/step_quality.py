@@ -14,7 +14,7 @@ TRUTHS = {
 
 
 def summary(step, phi, reference, batch: Batch) -> Metrics:
-  """Distance of the PRM from its reference, and how well it knows the truths.
+  """Measures the PRM's distance from its reference, and what truths it knows.
 
   distance: mean of log ref - log phi over sampled tokens (k1 estimate of
     KL(ref || phi), nats per token).
@@ -38,7 +38,7 @@ def summary(step, phi, reference, batch: Batch) -> Metrics:
 
 
 def correlation(x, y, weight):
-  """Weighted Pearson correlation; 0 if either side is constant."""
+  """Computes weighted Pearson correlation; 0 if either side is constant."""
   total = jnp.maximum(jnp.sum(weight), 1)
   mean = lambda a: jnp.sum(weight * a) / total  # noqa: E731
   dx, dy = ops.deviation(x, weight), ops.deviation(y, weight)

@@ -63,7 +63,7 @@ class Part(NamedTuple):
 
 
 def next_value(v: Array, batch: Batch, gamma: float) -> tuple[Array, Array]:
-  """r_k + γ V(h_k+1), and the turns that have one: [B, K] both."""
+  """Returns r_k + γ V(h_k+1), and the turns that have one: [B, K] both."""
   has = returns.sampled_turns(batch)
   goal = returns.reward(batch) + gamma * segment.next_turn(v, has)
   return goal, has & counting.counted(batch, 'turn')
@@ -126,7 +126,7 @@ def td_prm(
   steps: Count = 4,
   period: Count = 1,
 ) -> Signal:
-  """δ [B, K] after its steps on this batch, in units of the return.
+  """Returns δ [B, K] after its steps on this batch, in units of the return.
 
   Args (hyper-parameters):
     beta: units of the return for a nat
@@ -145,7 +145,7 @@ def td_prm_by_outcome(
   gamma: Discount = 1.0,
   steps: Count = 4,
 ) -> Signal:
-  """`td_prm` whose target is the turn's own return to go, as a control.
+  """Runs `td_prm` whose target is the turn's own return to go, as a control.
 
   Args:
     beta: reward per nat of log-ratio
@@ -231,7 +231,7 @@ def _ratio_signal(
 
 
 def carry_along(state: TrainState) -> TrainState:
-  """φ moved as the policy was since; `previous` is the policy as it is."""
+  """Moves φ as the policy moved since; `previous` is the policy as it is."""
   phi, previous = state.params['prm'], state.params['previous']
   policy = {name: state.params['policy'][name] for name in phi}
   # As if φ never left the policy, where it is what the policy was.
@@ -264,7 +264,7 @@ VALUE = Part('value', 'value', _read_value)
 def outputs(
   context: Context, parts: tuple[Part, ...], state: TrainState, batch: Batch
 ) -> dict[str, Outputs]:
-  """What every part reads, by role."""
+  """Computes what every part reads, by role."""
   return {
     p.role: context.outputs(p.role, state.params[p.role], batch.rows, p.need)
     for p in parts
@@ -278,7 +278,7 @@ def objective(
   batch: Batch,
   signals: Signals,
 ) -> Callable[[dict[str, Outputs], Array], Array]:
-  """Mean of ( Σ parts − target )² over the turns that count.
+  """Averages ( Σ parts − target )² over the turns that count.
 
   Returns: of every part's outputs and of the value [B, K] that the target
     passes through, which is not differentiated
@@ -304,7 +304,7 @@ def _fit(
   batch: Batch,
   signals: Signals,
 ):
-  """`steps` steps of every part's role down the gradient of `objective`.
+  """Takes `steps` steps of every part's role down the gradient of `objective`.
 
   Args:
     parts: the first is the value that the target passes through

@@ -28,7 +28,7 @@ class Agreement(NamedTuple):
 
 
 def agree(credit, truth, valid, group) -> Agreement:
-  """All measures of the credit of one method.
+  """Returns all measures of the credit of one method.
 
   Args:
     credit, truth: [B, K]
@@ -46,21 +46,21 @@ def agree(credit, truth, valid, group) -> Agreement:
 
 
 def cells(truth) -> np.ndarray:
-  """Equal ids [B, K] for equal truth (to six digits) at equal turn."""
+  """Returns equal ids [B, K] for equal truth (to six digits) at equal turn."""
   chex.assert_rank(truth, 2)
   _, value = np.unique(np.round(truth, 6), return_inverse=True)
   return value.reshape(truth.shape) * truth.shape[1] + np.arange(truth.shape[1])
 
 
 def settle(credit, valid) -> np.ndarray:
-  """Credit in steps of TIE times its largest size, so that ties are ties."""
+  """Rounds credit to steps of TIE times its largest size, so that ties tie."""
   x = np.where(valid, np.asarray(credit, np.float64), 0.0)
   step = TIE * np.max(np.abs(x), initial=0.0)
   return np.round(x / step) * step if step else x
 
 
 def bias_and_noise(x, t, cell) -> tuple[float, float, float]:
-  """-> scale a, bias, noise, by the turns of cells seen at least twice.
+  """Returns scale a, bias, noise, by the turns of cells seen at least twice.
 
   With m_c, s²_c, n_c the mean, unbiased variance and number of the turns of
   cell c, t_c its truth and <.> the mean over cells weighted by n_c:
@@ -96,7 +96,7 @@ def bias_and_noise(x, t, cell) -> tuple[float, float, float]:
 
 
 def spearman(x, t) -> float:
-  """Correlation of the ranks, ties at their mean rank; 0 for a constant."""
+  """Correlates the ranks, ties at their mean rank; 0 for a constant."""
   chex.assert_equal_shape([x, t])
   if x.size < 2 or np.ptp(x) == 0 or np.ptp(t) == 0:
     return 0.0
@@ -104,7 +104,7 @@ def spearman(x, t) -> float:
 
 
 def top_turn_share(credit, truth, valid, group) -> float:
-  """Share of groups whose decisive turn has the largest mean |credit|.
+  """Returns the share of groups with most mean |credit| on the decisive turn.
 
   Decisive is the turn (an index) of largest mean |truth| over the members; m
   turns of equally large credit find it with probability 1 / m, so that the

@@ -17,7 +17,7 @@ def _check_level(level: float) -> None:
 
 
 def wilson(successes: int, n: int, level: float = 0.95) -> Interval:
-  """Interval of a success rate by inverting the score test.
+  """Returns the interval of a success rate by inverting the score test.
 
       (p + z²/2n ± z √(p(1-p)/n + z²/4n²)) / (1 + z²/n),   p = successes / n
 
@@ -39,7 +39,7 @@ def wilson(successes: int, n: int, level: float = 0.95) -> Interval:
 def clustered(
   success: Sequence[bool], cluster: Sequence[int], level: float = 0.95
 ) -> Interval:
-  """Interval of a success rate whose trials come in clusters.
+  """Returns the interval of a success rate whose trials come in clusters.
 
   Trials of one cluster, such as the episodes of one task, are alike. With n
   trials y in T clusters, p their mean and s_t = Σ_{i in t} (y_i − p),
@@ -84,7 +84,7 @@ def clustered(
 def difference(
   s1: int, n1: int, s2: int, n2: int, level: float = 0.95
 ) -> Interval:
-  """Interval of the difference of two independent rates, s1/n1 - s2/n2.
+  """Returns the interval of a difference of independent rates, s1/n1 - s2/n2.
 
   With (l, u) the Wilson interval of each rate and d = p1 - p2,
 
@@ -105,7 +105,7 @@ def difference(
 
 
 def mean_interval(values: Sequence[float], level: float = 0.95) -> Interval:
-  """Student's interval of a mean, e.g. over seeds.
+  """Returns Student's interval of a mean, e.g. over seeds.
 
       mean ± t_{n-1} s / √n,   s² = Σ (x - mean)² / (n - 1)
 
@@ -127,7 +127,7 @@ def mean_interval(values: Sequence[float], level: float = 0.95) -> Interval:
 def mean_difference(
   a: Sequence[float], b: Sequence[float], level: float = 0.95
 ) -> Interval:
-  """Welch's interval of the difference of two independent means, a - b.
+  """Returns Welch's interval of the difference of two independent means, a - b.
 
       d ± t_ν √(s_a²/n_a + s_b²/n_b),   d = mean(a) - mean(b)
 
@@ -159,7 +159,7 @@ def bootstrap(
   n: int = 10_000,
   level: float = 0.95,
 ) -> Interval:
-  """Percentile interval of any statistic: resample with replacement, n times.
+  """Resamples n times with replacement: any statistic's percentile interval.
 
   Args:
     values: [m, ...]; the first axis is what counts once (a trajectory, a

@@ -23,7 +23,7 @@ class BestOfN(NamedTuple):
 
 
 def pair_accuracy(win, lose) -> float:
-  """Share of pairs whose winner has the larger score; a tie counts half.
+  """Returns the share of pairs whose winner scores higher; a tie counts half.
 
   Args:
     win, lose: [P] scores
@@ -39,7 +39,7 @@ def pair_accuracy(win, lose) -> float:
 
 
 def auroc(score, label) -> float:
-  """P(score of a success > of a failure) + ½ P(equal), over all pairs.
+  """Returns P(score of a success > of a failure) + ½ P(equal), over all pairs.
 
   Args:
     score: [n]
@@ -61,7 +61,7 @@ def auroc(score, label) -> float:
 
 
 def brier(chance, label) -> float:
-  """mean (p − y)²: 0 is perfect, ¼ is p = ½ everywhere.
+  """Averages (p − y)²: 0 is perfect, ¼ is p = ½ everywhere.
 
   Args:
     chance: p [n] in [0, 1]
@@ -74,7 +74,7 @@ def brier(chance, label) -> float:
 
 
 def calibration_error(chance, label, bins: int = 10) -> float:
-  """Expected calibration error: Σ_b n_b / n |mean y − mean p| over bins.
+  """Returns expected calibration error: Σ_b n_b / n |mean y − mean p|, bins b.
 
   Bin b has p in [b / bins, (b + 1) / bins), the last one 1, too (Guo et al.,
   1706.04599).
@@ -94,7 +94,7 @@ def calibration_error(chance, label, bins: int = 10) -> float:
 
 
 def best_of_n(proxy, truth, n: Sequence[int]) -> BestOfN:
-  """What the best of n has by the proxy, of m samples of each task.
+  """Estimates what the best of n has by proxy, of m samples of each task.
 
     E_n[x] = Σ_i x_(i) C(i, n − 1) / C(m, n),   x_(0) of the smallest score
 

@@ -18,7 +18,7 @@ from agentrl.types import Array, AttemptPlan, Attempts
 
 
 def make_attempts(task, group: int, limit: int, temperature: float) -> Attempts:
-  """Attempts at the given tasks [B]; each run of `group` is a group."""
+  """Makes attempts at the given tasks [B]; each run of `group` is a group."""
   b = len(task)
   on_host: dict[str, Any] = {
     'task': np.asarray(task, np.int32),
@@ -31,7 +31,7 @@ def make_attempts(task, group: int, limit: int, temperature: float) -> Attempts:
 
 
 def attempts_at(plan: AttemptPlan, tasks) -> Attempts:
-  """A group of attempts at each of the tasks [B / G], in their order."""
+  """Makes a group of attempts at each of the tasks [B / G], in their order."""
   each = np.repeat(tasks, plan.group)
   return make_attempts(each, plan.group, plan.limit, plan.temperature)
 

@@ -11,7 +11,7 @@ from agentrl.types import AttemptPlan, Attempts
 
 @registry.register('task')
 def fixed(plan: AttemptPlan, memory: Mapping[str, Any], step: int) -> Attempts:
-  """`batch / group` tasks of the set, `group` attempts at each."""
+  """Draws `batch / group` tasks of the set, `group` attempts at each."""
   del memory
   order = jit_tasks.epoch_order(plan.tasks, plan.seed, step, plan.groups)
   return base.attempts_at(plan, order)

@@ -21,7 +21,7 @@ def growing_horizon(
   shares: Shares = (1 / 3, 2 / 3, 1.0),
   every: Count = 100,
 ) -> Attempts:
-  """Tasks as `fixed`, with at most h(step) turns:
+  """Draws tasks as `fixed`, with at most h(step) turns:
 
     h(s) = ⌈share_i · limit⌉,  i = min(⌊s / every⌋, len(shares) − 1)
 

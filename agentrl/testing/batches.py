@@ -40,7 +40,7 @@ class Laid(NamedTuple):
 
 
 def story(seed=0, *, groups=3, members=4, turns=4, longest=5) -> Story:
-  """Group 1 is constant, the last trajectory is alone in its group.
+  """Tells a story: group 1 is constant, the last trajectory alone in its group.
 
   Trajectory 0 has one turn, trajectory 1 all of them.
   """
@@ -74,7 +74,7 @@ def story(seed=0, *, groups=3, members=4, turns=4, longest=5) -> Story:
 
 
 def lay(s: Story, layout='history', *, padding=0, seed=0, order=None) -> Laid:
-  """The story in rows.
+  """Packs the story in rows.
 
   Args:
     layout: 'history' a row per trajectory, 'turn' a row per turn, 'packed'
@@ -138,7 +138,7 @@ def lay(s: Story, layout='history', *, padding=0, seed=0, order=None) -> Laid:
 
 
 def read(x, s: Story, laid: Laid) -> list[list[np.ndarray]]:
-  """x [N, T] at the sampled tokens: lists over [trajectory][turn] of [n]."""
+  """Reads x [N, T] at sampled tokens: lists over [trajectory][turn] of [n]."""
   x, rows = np.asarray(x), laid.batch.rows
   out = []
   for i, sizes in enumerate(s.size):
@@ -155,7 +155,7 @@ def flat(xs: list[list[np.ndarray]]) -> np.ndarray:
 
 
 def _rows(s: Story, layout: str):
-  """Lists of (seg, traj, turn, index) of tokens, one list per row."""
+  """Returns lists of (seg, traj, turn, index) of tokens, one list per row."""
   rows, prompt = [], [(-1, -1)] * 2
   for i, sizes in enumerate(s.size):
     start = [(i, *p) for p in prompt]
@@ -173,7 +173,7 @@ def _rows(s: Story, layout: str):
 
 
 def _pack(rows, capacity=24):
-  """Rows after one another, each a segment; neighbours from far apart."""
+  """Packs rows one after another, each a segment; neighbours from far apart."""
   rows = rows[::2] + rows[1::2]
   out: list[list] = [[]]
   for row in rows:
@@ -185,7 +185,7 @@ def _pack(rows, capacity=24):
 
 
 def _spread(values, traj, turn, index, noise):
-  """Values at their tokens; noise where nothing was sampled."""
+  """Spreads values to their tokens; noise where nothing was sampled."""
   out = noise.copy()
   for n, t in zip(*np.nonzero(index >= 0), strict=True):
     out[n, t] = values[traj[n, t]][turn[n, t]][index[n, t]]
@@ -193,7 +193,7 @@ def _spread(values, traj, turn, index, noise):
 
 
 def _table(b, k, r):
-  """Maker of [B, K] arrays; what is not a turn holds noise (bool: False)."""
+  """Returns a maker of [B, K] arrays; non-turns hold noise (bool: False)."""
 
   def make(values, dtype):
     out = 3 * r.normal(size=(b, k))
@@ -229,6 +229,6 @@ def stream(links, batch, signals):
 
 
 def links(*names):
-  """Bound links from names or (name, hyper-parameters)."""
+  """Binds links from names or (name, hyper-parameters)."""
   pairs = [(x, {}) if isinstance(x, str) else x for x in names]
   return [registry.bind('link', name, hp) for name, hp in pairs]

@@ -55,7 +55,7 @@ def action_table(
 def _assert_one_meaning(
   actions: Sequence[str], full: Sequence[Sequence], tagged: bool
 ) -> None:
-  """`full`: tag and action, each as a list of ids or as a string."""
+  """Checks `full`: tag and action, each as a list of ids or as a string."""
   for (a, one), (b, two) in itertools.permutations(
     zip(actions, full, strict=True), 2
   ):
@@ -67,7 +67,7 @@ def _assert_one_meaning(
 
 
 def parse(table: ActionTable, tokens: Array, n: Array) -> Array:
-  """The action that a sampled message names, -1 if none.
+  """Returns the action that a sampled message names, -1 if none.
 
   One trailing `eot` is stripped. Without a tag the message must be the
   action's tokens and nothing else; with one, it must end with the tag's

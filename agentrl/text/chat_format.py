@@ -36,7 +36,7 @@ class ChatFormat(NamedTuple):
 
 
 def framed(chat: Chat) -> ChatFormat:
-  """The format of a chat template."""
+  """Returns the format of a chat template."""
   functions = (
     chat_template.start,
     chat_template.add_reply,
@@ -47,7 +47,7 @@ def framed(chat: Chat) -> ChatFormat:
 
 
 def bare(words: Tokenizer) -> ChatFormat:
-  """The format without a template: messages of others are lines of text."""
+  """Makes a format without a template: others' messages are lines of text."""
   add = partial(_add_messages, words)
   start = partial(add, Conversation((), (), (), ''))
   turns = partial(_add_turns, words)
@@ -55,7 +55,7 @@ def bare(words: Tokenizer) -> ChatFormat:
 
 
 def named(tokenizer: str) -> ChatFormat:
-  """The format of a folder's chat template; 'embedded': bare, its own words.
+  """Makes a folder's chat template a format; 'embedded': bare, its own words.
 
   Raises:
     ValueError: as chat_template.load.
@@ -66,7 +66,7 @@ def named(tokenizer: str) -> ChatFormat:
 
 
 def content(words: Tokenizer, ids: Sequence[int]) -> str:
-  """The text of a message of the agent, without its end of turn."""
+  """Returns the text of a message of the agent, without its end of turn."""
   ended = bool(ids) and ids[-1] == words.eot
   return words.decode(ids[: len(ids) - ended])
 

@@ -33,7 +33,7 @@ class ChatMessage(NamedTuple):
 
 
 def canonical_json(value: Any) -> str:
-  """JSON that is equal for equal values."""
+  """Writes JSON that is equal for equal values."""
   return json.dumps(
     value, sort_keys=True, ensure_ascii=False, separators=(',', ':')
   )
@@ -42,14 +42,14 @@ def canonical_json(value: Any) -> str:
 def digests(
   tools: Sequence[ToolDescription], messages: Iterable[ChatMessage]
 ) -> list[bytes]:
-  """A digest of the tools, and one of the conversation to each message."""
+  """Digests the tools, and the conversation up to each message."""
   text = canonical_json([[x.name, x.description, x.schema] for x in tools])
   first = hashlib.sha256(text.encode()).digest()
   return list(itertools.accumulate(messages, digest_after, initial=first))
 
 
 def digest_after(digest: bytes, message: ChatMessage) -> bytes:
-  """The digest of a conversation once a message stands behind it."""
+  """Returns the digest of a conversation once a message stands behind it."""
   calls = [
     x._replace(arguments=_comparable(x.arguments)) for x in message.calls
   ]
@@ -58,7 +58,7 @@ def digest_after(digest: bytes, message: ChatMessage) -> bytes:
 
 
 def _comparable(arguments: str) -> str:
-  """Text that is equal for arguments of equal value."""
+  """Returns text that is equal for arguments of equal value."""
   try:
     value = json.loads(arguments, parse_int=_double, parse_float=_double)
     return canonical_json(value)
@@ -71,7 +71,7 @@ def _double(digits: str) -> float:
 
 
 def joined(messages: Iterable[ChatMessage]) -> Iterable[ChatMessage]:
-  """Messages of the agent that follow each other as one."""
+  """Joins messages of the agent that follow each other into one."""
   for own, group in itertools.groupby(messages, lambda x: x.role == AGENT):
     several = list(group)
     if not own or len(several) == 1:

@@ -60,7 +60,7 @@ class Conversation(NamedTuple):
   rewritten: bool = False  # the template would have written it otherwise
 
   def longer(self, parts: Iterable['Conversation']) -> 'Conversation':
-    """The conversation with parts behind it."""
+    """Returns the conversation with parts behind it."""
     every, chain = [self, *parts], itertools.chain.from_iterable
     return self._replace(
       messages=tuple(chain(x.messages for x in every)),
@@ -77,7 +77,7 @@ Turn = tuple[Sequence[int], Sequence[Message]]
 def load(
   path: str | os.PathLike[str], *, vocab: int = 0, rewriting: str = 'keep'
 ) -> Chat:
-  """The chat of a local folder; nothing is fetched.
+  """Returns the chat of a local folder; nothing is fetched.
 
   Args:
     vocab: rows of the model's embedding; 0: as many as the tokenizer knows
@@ -91,7 +91,7 @@ def load(
 
 
 def of(words: HuggingFace, *, rewriting: str = 'keep') -> Chat:
-  """The chat of a tokenizer, whose end of turn becomes the template's."""
+  """Returns the chat of a tokenizer, whose end of turn is the template's."""
   if rewriting not in POLICIES:
     raise ValueError(f'rewriting={rewriting!r} is unknown; choose {POLICIES}')
   back = words.decode(words.encode(_PROBE))
@@ -118,7 +118,7 @@ def of(words: HuggingFace, *, rewriting: str = 'keep') -> Chat:
 
 
 def places(chat: Chat, text: str, ids: Sequence[int], mark: str) -> list[int]:
-  """Indices in the ids where the mark in a template's text begins.
+  """Finds indices in the ids where the mark in a template's text begins.
 
   [] if it has no tokens of its own, or would not with other words in its place:
   behind special tokens some tokenizers put a space before the first word.
@@ -132,7 +132,7 @@ def places(chat: Chat, text: str, ids: Sequence[int], mark: str) -> list[int]:
 
 
 def joined(chat: Chat, what: str) -> ValueError:
-  """Error for tokens that span the template's text and the message's."""
+  """Makes an error of tokens that span template text and message text."""
   return ValueError(
     f'tokenizer {chat.words.name} joins {what} to the text around it into other'
     ' tokens, so that messages cannot be encoded one after the other; take'
@@ -142,7 +142,7 @@ def joined(chat: Chat, what: str) -> ValueError:
 
 
 def start(chat: Chat, messages: Sequence[Message]) -> Conversation:
-  """A conversation up to where the agent speaks; none of it is the agent's."""
+  """Starts a conversation up to where the agent speaks; none is the agent's."""
   if not messages:
     raise ValueError('a conversation needs at least one message, got none')
   if messages[-1].role == AGENT:
@@ -200,7 +200,7 @@ def add_turns(
 
 
 def _reply(chat: Chat, ids: Sequence[int]) -> Conversation:
-  """A sampled message alone."""
+  """Returns a sampled message alone."""
   ids = tuple(int(i) for i in ids)
   if chat.eot in ids[:-1]:
     raise ValueError(
@@ -217,7 +217,7 @@ def _reply(chat: Chat, ids: Sequence[int]) -> Conversation:
 def _heard(
   chat: Chat, talk: Conversation, messages: Sequence[Message]
 ) -> Conversation:
-  """Messages of others alone, as they stand behind a reply.
+  """Returns messages of others alone, as they stand behind a reply.
 
   Args:
     talk: what ends with the reply
@@ -231,7 +231,7 @@ def _heard(
 
 
 def _compared(chat: Chat, talk: Conversation) -> Conversation:
-  """The conversation, marked if the template would have written another."""
+  """Returns the conversation, marked if the template would write another."""
   whole = _shown(chat, _render(chat, talk.messages, ask=True))
   rewritten = whole != talk.text
   if rewritten:
@@ -253,7 +253,7 @@ def _say(sentence: str) -> None:
 
 
 def _behind_agent(chat: Chat, messages: Sequence[Message], *, ask: bool) -> str:
-  """Template text from the end of the agent's turn through the messages."""
+  """Returns template text from the agent's end of turn through the messages."""
   text = _render(chat, [*_MADE_UP, *messages], ask=ask)
   _, mark, behind = text.partition(_MARK)
   if not mark:
@@ -265,7 +265,7 @@ def _behind_agent(chat: Chat, messages: Sequence[Message], *, ask: bool) -> str:
 
 
 def _render(chat: Chat, messages: Sequence[Message], *, ask: bool) -> str:
-  """The template's text, specials of the contents hidden."""
+  """Returns the template's text, specials of the contents hidden."""
   hidden = []
   for m in messages:
     text = m.content
@@ -281,7 +281,7 @@ def _pattern(chat: Chat) -> re.Pattern[str]:
 
 
 def _shown(chat: Chat, text: str) -> str:
-  """Hidden literals written out again."""
+  """Writes hidden literals out again."""
   for i, literal in enumerate(chat.specials):
     text = text.replace(chr(_HIDDEN) + chr(_HIDDEN + 1 + i), literal)
   return text

@@ -19,14 +19,14 @@ _UNIT = re.compile(r'[01]?\.\d{1,9}|[01]', re.ASCII)
 
 
 def write(confidence: float) -> str:
-  """The text that `read` reads as this confidence, up to nine digits."""
+  """Writes the text that `read` reads as this confidence, up to nine digits."""
   return f'<confidence>{confidence:.9f}'.rstrip('0').rstrip('.') + (
     '</confidence>'
   )
 
 
 def read(message: str) -> float:
-  """The confidence of a message, outside its thought.
+  """Returns the confidence of a message, outside its thought.
 
   0 where there is none, or several, or it is no number in [0, 1].
   """

@@ -57,7 +57,7 @@ _KEPT = re.compile(
 
 
 def number(text: str) -> Fraction | None:
-  r"""The exact value of 12, -0.5, 1/2, 1,000, 1e-5 or $3.50, or None.
+  r"""Returns the exact value of 12, -0.5, 1/2, 1,000, 1e-5 or $3.50, or None.
 
   Also of \frac{1}{2} and 1{,}000. A last full stop and spaces around do not
   count. What has a unit is no number, 50% neither: it might be 50 or 0.5.
@@ -79,7 +79,7 @@ def number(text: str) -> Fraction | None:
 
 
 def same(answer: str, gold: str) -> bool:
-  """Equal as numbers where the gold answer is one, else as normal words."""
+  """Compares as numbers where the gold answer is one, else as normal words."""
   value = number(gold)
   if value is not None:
     return number(answer) == value
@@ -87,7 +87,7 @@ def same(answer: str, gold: str) -> bool:
 
 
 def normal(text: str) -> str:
-  """Small letters without punctuation, articles and more than single spaces.
+  """Keeps small letters; drops punctuation, articles and extra spaces.
 
   As the evaluation of SQuAD does it (arXiv 1606.05250), but nothing that tells
   two answers apart is left out: 3.5 keeps its point, -1 its sign, 10:30 its
@@ -110,7 +110,7 @@ def normal(text: str) -> str:
 
 
 def squad_words(text: str) -> str:
-  """As the evaluation of SQuAD has it, where 3.5 is 35: for keys of questions.
+  """Splits as SQuAD's evaluation does, where 3.5 is 35: for keys of questions.
 
   Splits are made by these keys, and must not move.
   """
@@ -123,18 +123,18 @@ def _is_punctuation(x: str) -> bool:
 
 
 def _words(text: str) -> list[str]:
-  """The normal words; of an answer of punctuation alone, all of it."""
+  """Returns the normal words; of an answer of punctuation alone, all of it."""
   return normal(text).split() or text.casefold().split()
 
 
 def exact(answer: str, accepted: Sequence[str]) -> bool:
-  """Exact match of the normal words with an accepted answer that has any."""
+  """Matches the normal words exactly with an accepted answer that has any."""
   words = _words(answer)
   return bool(words) and words in [_words(gold) for gold in accepted]
 
 
 def f1(answer: str, accepted: Sequence[str]) -> float:
-  """The best over accepted answers of
+  """Returns the best over accepted answers of
 
     F₁ = 2 · |common words| / (|words of the answer| + |words accepted|),
 
@@ -150,7 +150,7 @@ def _f1(words: list[str], gold: list[str]) -> float:
 
 
 def rouge_l(answer: str, gold: str) -> float:
-  """ROUGE-L, the F₁ of the longest common subsequence of words:
+  """Scores ROUGE-L, the F₁ of the longest common subsequence of words:
 
     P = LCS / |answer|,  R = LCS / |gold|,  F₁ = 2PR / (P + R),
 

@@ -94,7 +94,7 @@ def _split(chat: Chat, text: str, ids: tuple) -> tuple[tuple, tuple]:
 
 
 def _check(chat: Chat, begin, pieces, replies, parts) -> None:
-  """One conversation in which every piece begins and ends an observation."""
+  """Checks a conversation: each piece begins and ends an observation."""
   first, after, later = parts
   turns = len(pieces)
   observations = [
@@ -125,7 +125,7 @@ def _varies(chat: Chat, where: str) -> ValueError:
 
 
 def strip(f: JitTemplate, obs: Array) -> Array:
-  """An observation i32[O] with -1 for the blank pieces at its ends."""
+  """Returns an observation i32[O] with -1 for the blank pieces at its ends."""
   chex.assert_rank(obs, 1)
   ink = (obs >= 0) & ~f.blank[jnp.maximum(obs, 0)]
   begun = jnp.cumsum(ink) > 0
@@ -134,12 +134,12 @@ def strip(f: JitTemplate, obs: Array) -> Array:
 
 
 def alone(f: JitTemplate, tokens: Array) -> Array:
-  """The conversation of this observation alone."""
+  """Returns the conversation of this observation alone."""
   return jnp.concatenate([f.first, tokens, f.after])
 
 
 def ended(f: JitTemplate, last: Array) -> tuple[Array, Array]:
-  """Tokens [1 + l] up to the next observation, and their number [].
+  """Returns tokens [1 + l] up to the next observation, and their number [].
 
   Args:
     last: [] i32, of the message; the turn is ended for it if it is no eot
@@ -152,7 +152,7 @@ def ended(f: JitTemplate, last: Array) -> tuple[Array, Array]:
 
 
 def opening(f: JitTemplate, turn: Array, last: Array) -> tuple[Array, Array]:
-  """Tokens [max(f, 1 + l)] before the observation of a turn, and their number.
+  """Returns tokens [max(f, 1 + l)] before a turn's observation, and how many.
 
   Args:
     turn: [] i32; before turn 0 nothing was said

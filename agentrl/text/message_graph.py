@@ -77,7 +77,7 @@ class MessageGraph:
   """The calls of one session; several may be under way."""
 
   def __init__(self, talk: ChatFormat, format: Format):
-    """format: of tool calls, in what is rendered."""
+    """Takes format: of tool calls, in what is rendered."""
     self._talk, self._format = talk, format
     self.calls: dict[int, GraphCall] = {}
     # By the digest of a conversation: the call that sampled its last message.
@@ -88,7 +88,7 @@ class MessageGraph:
     messages: Sequence[ChatMessage],
     tools: Sequence[ToolDescription] = (),
   ) -> CallPrompt:
-    """The tokens of a conversation, up to where the agent speaks.
+    """Returns the tokens of a conversation, up to where the agent speaks.
 
     Raises:
       ValueError: the agent has spoken last, or the chat format refuses it.
@@ -112,7 +112,7 @@ class MessageGraph:
     )
 
   def prompt_of_tokens(self, ids: Sequence[int]) -> CallPrompt:
-    """A prompt of tokens; goes on from the longest call that it repeats."""
+    """Makes a prompt of tokens; goes on from the longest call it repeats."""
     ids = tuple(ids)
     best, parent = 0, -1
     for n, call in [*self.calls.items()]:  # others may be opened meanwhile
@@ -161,7 +161,7 @@ class MessageGraph:
     self._sampled.setdefault(digest_after(call.prompt.digest, message), n)
 
   def turns(self) -> list[GraphTurn]:
-    """All calls in the order of their rows, those under way too."""
+    """Returns all calls in the order of their rows, those under way too."""
     chains: dict[int, list[int]] = {}  # by call: of the row that it ends
     rows: list[list[int]] = []
     for n in self.calls:  # as they were opened: parents before children
@@ -173,7 +173,7 @@ class MessageGraph:
     return [self._turn(n, i == 0) for row in rows for i, n in enumerate(row)]
 
   def row_tokens(self) -> int:
-    """Tokens of all rows; calls under way with all that they may sample."""
+    """Counts tokens of all rows; of calls under way, all they may sample."""
     return sum(
       len(self.calls[x.call].prompt.ids) - x.start + self.calls[x.call].size
       for x in self.turns()
@@ -186,7 +186,7 @@ class MessageGraph:
     return GraphTurn(n, len(before.prompt.ids) + before.size, False)
 
   def _longest(self, prefixes: Sequence[bytes]) -> tuple[int, int]:
-    """The call that sampled the last message found again, and its place."""
+    """Finds the call that sampled the last known message, and its place."""
     for i in reversed(range(len(prefixes))):
       if (parent := self._sampled.get(prefixes[i])) is not None:
         return parent, i
@@ -198,7 +198,7 @@ class MessageGraph:
     messages: Sequence[ChatMessage],
     names: dict[str, str],
   ) -> Conversation:
-    """The conversation with messages behind it that others began and ended."""
+    """Extends the conversation by messages that others began and ended."""
     words, (begin, *turns) = self._talk.words, _turns(messages)
     others = _others(begin, self._format, names)
     if talk is not None:
@@ -225,7 +225,7 @@ class MessageGraph:
 
 
 def _turns(messages: Iterable[ChatMessage]) -> list[list[ChatMessage]]:
-  """The messages, cut before each of the agent's."""
+  """Returns the messages, cut before each of the agent's."""
   out: list[list[ChatMessage]] = [[]]
   for x in messages:
     if x.role == AGENT:
@@ -239,7 +239,7 @@ def _taught(
   format: Format,
   tools: Sequence[ToolDescription],
 ) -> Sequence[ChatMessage]:
-  """The messages with the tools in one system message at their beginning."""
+  """Puts the tools into one system message at the messages' beginning."""
   count = sum(1 for _ in itertools.takewhile(_by_system, messages))
   texts = [x.text for x in messages[:count]]
   texts += [format.teach(tools)] if tools else []
@@ -254,7 +254,7 @@ def _by_system(message: ChatMessage) -> bool:
 def _others(
   messages: Iterable[ChatMessage], format: Format, names: dict[str, str]
 ) -> list[Message]:
-  """Messages that the agent hears; results of tools that follow as one."""
+  """Returns messages that the agent hears; successive tool results as one."""
   out: list[Message] = []
   for tool, group in itertools.groupby(messages, lambda x: x.role == 'tool'):
     if tool:
@@ -266,7 +266,7 @@ def _others(
 
 
 def _written(message: ChatMessage, format: Format) -> str:
-  """Text of a message of the agent that was not sampled here."""
+  """Returns the text of a message of the agent that was not sampled here."""
   if not message.calls:
     return message.text
   try:

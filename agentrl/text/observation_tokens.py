@@ -70,7 +70,7 @@ def piece_table(
 
 
 def pad_lists(lists: Sequence[Sequence[int]], pad: int):
-  """Ragged lists as (tokens [n, w] i32 padded with `pad`, length [n] i32)."""
+  """Pads ragged lists: (tokens [n, w] i32 with `pad`, length [n] i32)."""
   length = np.array([len(ids) for ids in lists], np.int32)
   tokens = np.full((len(lists), max(1, length.max())), pad, np.int32)
   for row, ids in zip(tokens, lists, strict=True):
@@ -79,7 +79,7 @@ def pad_lists(lists: Sequence[Sequence[int]], pad: int):
 
 
 def as_tokens(tokenizer: Tokenizer, text: str) -> Array:
-  """The tokens of a text of our own, which may hold specials: [l] i32."""
+  """Returns the tokens of our own text, which may hold specials: [l] i32."""
   return jnp.asarray(tokenizer.encode(text, specials=True), jnp.int32)
 
 
@@ -117,7 +117,7 @@ def render(table: PieceTable, obs: Array) -> tuple[Array, Array]:
 def concat(
   parts: Sequence[tuple[Array, Array]], *, pad: int = 0
 ) -> tuple[Array, Array]:
-  """Ragged concatenation of (tokens [L_i], length []) parts.
+  """Concatenates ragged (tokens [L_i], length []) parts.
 
   What a part holds beyond its length is dropped, whatever it is.
 
@@ -148,7 +148,7 @@ def compact(tokens: Array, keep: Array, pad: int) -> tuple[Array, Array]:
 
 
 def content_hash(tokens: Array, length: Array) -> Array:
-  """A hash of tokens[:length] in [0, 2³¹), the same on every machine.
+  """Hashes tokens[:length] into [0, 2³¹), the same on every machine.
 
     h = mix(Σ_j mix(mix(t_j) + c·(j + 1)) mod 2³²) mod 2³¹
 
@@ -182,7 +182,7 @@ def content_hash(tokens: Array, length: Array) -> Array:
 
 
 def partial_hash(obs: Array, share: float) -> Array:
-  """A hash of some places of an observation: those that differ elsewhere meet.
+  """Hashes some places of an observation: those that differ elsewhere meet.
 
   The places are drawn once, by a fixed seed, so that two observations that
   differ in d of O places have the same hash with probability about
@@ -204,7 +204,7 @@ def partial_hash(obs: Array, share: float) -> Array:
 
 
 def _mix(x: Array) -> Array:
-  """The 32-bit finalizer of least bias of C. Wellons' search (2018)."""
+  """Applies the 32-bit finalizer of least bias of C. Wellons' search (2018)."""
   x = (x ^ (x >> 16)) * jnp.uint32(0x7FEB352D)
   x = (x ^ (x >> 15)) * jnp.uint32(0x846CA68B)
   return x ^ (x >> 16)

@@ -11,7 +11,7 @@ _HALF = re.compile('[\ud800-\udfff]')
 
 
 def replaced(text: str) -> str:
-  """The text as UTF-8 can hold it."""
+  """Returns the text as UTF-8 can hold it."""
   try:
     text.encode()
   except UnicodeEncodeError:
@@ -21,7 +21,7 @@ def replaced(text: str) -> str:
 
 
 def replaced_in(value: Any) -> Any:
-  """A value of JSON whose texts and names UTF-8 can hold."""
+  """Returns a value of JSON whose texts and names UTF-8 can hold."""
   if isinstance(value, str):
     return replaced(value)
   if isinstance(value, list):

@@ -21,7 +21,7 @@ class Tokenizer(Protocol):
   eot: int  # ends a turn; the only id that does
 
   def encode(self, text: str, *, specials: bool = False) -> list[int]:
-    """Ids of `text`, as it goes on behind other text.
+    """Encodes `text`, as it goes on behind other text.
 
     A special's literal becomes one only with `specials`. Leave it off for
     anything an environment, a tool or a user wrote: with it on, an observation
@@ -30,13 +30,13 @@ class Tokenizer(Protocol):
     """
 
   def decode(self, ids: Sequence[int]) -> str:
-    """The text of the ids, specials written out as their literals."""
+    """Returns the text of the ids, specials written out as their literals."""
 
   def pieces(self, ids: Sequence[int]) -> list[str]:
-    """One printable string for each id, for display only."""
+    """Returns one printable string for each id, for display only."""
 
   def specials(self) -> dict[str, int]:
-    """Literal -> id of the tokens that no text becomes by itself."""
+    """Maps literals to ids of the tokens that no text becomes by itself."""
 
 
 # Ids are positions in this order, so append only: a saved model holds them.
@@ -55,7 +55,7 @@ _FIRST_WORD = _FIRST_BYTE + 256
 
 
 def _longest_first(words: Sequence[str]) -> re.Pattern[str]:
-  """A pattern that matches the longest of the words, leftmost first."""
+  """Returns a pattern that matches the longest of the words, leftmost first."""
   ordered = sorted(words, key=len, reverse=True)
   return re.compile('(' + '|'.join(map(re.escape, ordered)) + ')')
 
@@ -109,7 +109,7 @@ class Embedded:
     return [self._piece(i) for i in _checked(self, ids)]
 
   def specials(self) -> dict[str, int]:
-    """As of the protocol."""
+    """Does as the protocol says."""
     return {x: i for x, i in _IDS.items() if i < _FIRST_BYTE}
 
   def _piece(self, i: int) -> str:
@@ -218,7 +218,7 @@ class HuggingFace:
     return [self.decode([i]) for i in ids]
 
   def specials(self) -> dict[str, int]:
-    """Literal -> id of the tokens that no text becomes by itself."""
+    """Maps literals to ids of the tokens that no text becomes by itself."""
     added = self._tokenizer.added_tokens_decoder.items()
     return {token.content: i for i, token in added if token.special}
 
@@ -234,7 +234,7 @@ class HuggingFace:
     return 'strftime_now' in template and 'date_string' not in template
 
   def render(self, messages: Sequence[dict[str, str]], *, ask: bool) -> str:
-    """The chat template's text of messages, each a 'role' and a 'content'.
+    """Renders the chat template's text of messages, each 'role' and 'content'.
 
     Today is DAY: a run that goes on tomorrow reads what it read.
 
@@ -262,7 +262,7 @@ class HuggingFace:
 
 
 def _checked(tokenizer: Tokenizer, ids: Sequence[int]) -> list[int]:
-  """The ids as Python integers, each of them in the vocabulary."""
+  """Returns the ids as Python integers, each of them in the vocabulary."""
   ids = [int(i) for i in ids]
   for i in ids:
     if not 0 <= i < tokenizer.vocab_size:
@@ -283,7 +283,7 @@ def _ids(tokenizer, text: str) -> list[int]:
 
 
 def _copies(tokenizer, change: Callable[[Any], Any]) -> dict[bool, Any] | None:
-  """A `tokenizers.Tokenizer` that makes special tokens, and one that does not.
+  """Returns `tokenizers.Tokenizer`s: one makes special tokens, one does not.
 
   Args:
     tokenizer: of `transformers`
@@ -307,14 +307,14 @@ def _copies(tokenizer, change: Callable[[Any], Any]) -> dict[bool, Any] | None:
 
 
 def _without_prefix(described: dict[str, Any]) -> dict[str, Any] | None:
-  """The description of texts that go on; None if it is the same."""
+  """Returns the description of texts that go on; None if it is the same."""
   parts = {x: described[x] for x in ('normalizer', 'pre_tokenizer', 'decoder')}
   inner = {name: _plain(part) for name, part in parts.items()}
   return None if inner == parts else described | inner
 
 
 def _plain(part: Any) -> Any:
-  """A part of tokenizer.json without what it does to beginnings of texts."""
+  """Returns a part of tokenizer.json that leaves beginnings of texts alone."""
   if isinstance(part, list):
     return [x for x in map(_plain, part) if x is not None]
   if not isinstance(part, dict):
@@ -332,7 +332,7 @@ def _plain(part: Any) -> Any:
 
 
 def _load(path: str):
-  """A `transformers` tokenizer, or one sentence on why not."""
+  """Returns a `transformers` tokenizer, or one sentence on why not."""
   if not os.path.isdir(path):
     raise ValueError(
       f'tokenizer folder {path} does not exist; give the local folder that '

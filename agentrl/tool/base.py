@@ -39,7 +39,7 @@ class ToolError(Exception):
   """Failure of a call; it costs the call, never the run."""
 
   def __init__(self, kind: str, text: str):
-    """kind: one of `KINDS`; text: shown to the agent instead of an answer."""
+    """Takes one of `KINDS`, and a text for the agent instead of an answer."""
     if kind not in KINDS:
       raise ValueError(f'fault kind must be one of {KINDS}, got {kind!r}')
     super().__init__(text)

@@ -98,7 +98,7 @@ class McpServer:
       connection.close()
 
   def call(self, name: str, args: Mapping[str, Any]) -> str:
-    """The text of a tool's answer.
+    """Returns the text of a tool's answer.
 
     Raises:
       ToolError: error if the tool or the server says so or has died, time.
@@ -122,7 +122,7 @@ class McpServer:
     return self._read(name, result)
 
   def _read(self, name: str, result: Any) -> str:
-    """The text of an answer.
+    """Returns the text of an answer.
 
     Raises:
       ToolError: it is an error, or not what the tool's schema promises.
@@ -141,7 +141,7 @@ class McpServer:
     return text or f'{name} answered with nothing.'
 
   def _connected(self, name: str) -> '_Connection':
-    """The connection that stands, or a new one after a death."""
+    """Returns the connection that stands, or a new one after a death."""
     with self._lock:
       if self._connection is not None and self._connection.alive:
         return self._connection
@@ -192,7 +192,7 @@ class _Connection:
     )
 
   def answers(self, seconds: float) -> bool:
-    """True if the server still lists its tools; then the error was a call's."""
+    """Tells if the server still lists its tools: the error was a call's."""
     if not self.alive:
       return False
     future = asyncio.run_coroutine_threadsafe(
@@ -211,7 +211,7 @@ class _Connection:
       self._thread.join(10)
 
   def _live(self) -> None:
-    """The thread: its loop runs until `close`."""
+    """Runs the thread's loop until `close`."""
     try:
       self._loop.run_until_complete(self._task)
     except BaseException as error:  # told to whoever waits for the start
@@ -258,7 +258,7 @@ class McpTool:
 
 
 def _why(error: BaseException) -> str:
-  """What went wrong, in one line."""
+  """Says what went wrong, in one line."""
   import pydantic  # with which the package reads messages
 
   if isinstance(error, pydantic.ValidationError):

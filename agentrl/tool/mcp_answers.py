@@ -13,7 +13,7 @@ _WORD = re.compile(
 
 
 def text_of(result: Any) -> str:
-  """The text of an answer; '' if it has nothing to read.
+  """Returns the text of an answer; '' if it has nothing to read.
 
   What is not text is named in a sentence. Structured content is shown as JSON,
   unless the texts say all of it already, as the protocol wants it.
@@ -30,7 +30,7 @@ def text_of(result: Any) -> str:
 
 
 def _part(part: dict[str, Any]) -> str:
-  """The text of a part by its fields, or a sentence that names it."""
+  """Returns the text of a part by its fields, or a sentence that names it."""
   kind, resource = part['type'], part.get('resource') or {}
   if kind == 'text':
     return part['text']
@@ -49,7 +49,7 @@ def _part(part: dict[str, Any]) -> str:
 
 
 def _says(text: str, value: Any) -> bool:
-  """True if a text holds every string, number and word of a JSON value.
+  """Returns True if a text holds every string, number and word of a JSON value.
 
   Each as often as the value does: 20 is not said by 2024, nor 1 and 1 by 1.
   """

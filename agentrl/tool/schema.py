@@ -48,7 +48,7 @@ _STRICT = {'exclusiveMinimum': 'minimum', 'exclusiveMaximum': 'maximum'}
 
 
 def schema(required: Sequence[str] = (), **properties: Any) -> dict[str, Any]:
-  """The schema of an object; a property is a schema or the name of a type.
+  """Makes the schema of an object; a property is a schema or a type's name.
 
   Raises:
     ValueError: a property's schema is faulty.

@@ -69,7 +69,7 @@ _ECMA = re.compile(
 
 
 def _of_python(match: re.Match[str]) -> str:
-  """The same in the syntax of Python."""
+  """Writes it in the syntax of Python."""
   part, kind = match[match.lastgroup or 0], match.lastgroup
   match kind:
     case 'code':
@@ -86,7 +86,7 @@ def _of_python(match: re.Match[str]) -> str:
 
 
 def whole(value: Any) -> Any:
-  """The value with 5 for 5.0: JSON has one kind of number, Python two."""
+  """Writes 5 for 5.0 in the value: JSON has one kind of number, Python two."""
   if isinstance(value, dict):
     return {name: whole(x) for name, x in value.items()}
   if isinstance(value, list):
@@ -129,7 +129,7 @@ def evaluated(validator: Any, instance: Mapping[str, Any]) -> set[str]:
 
 
 def _parts(validator: Any, instance: Mapping[str, Any]) -> list[Any]:
-  """Schemas inside of a schema that are held against the same object."""
+  """Lists schemas inside a schema that are held against the same object."""
   schema = validator.schema
   parts = [
     x for key in ('allOf', 'anyOf', 'oneOf') for x in schema.get(key, ())
@@ -191,7 +191,7 @@ def _pattern(
 def _properties(
   validator: Any, properties: Mapping[str, Any], instance: Any, schema: Any
 ) -> Errors:
-  """As the library, which loses the name of a property that is false."""
+  """Checks as the library, which loses the name of a property that is false."""
   if validator.is_type(instance, 'object'):
     for name in (x for x in properties if x in instance):
       if properties[name] is False:
@@ -266,7 +266,7 @@ def _multiple_of(
 
 
 def _decimal(number: float) -> Fraction | None:
-  """The number as it is written, a tenth for 0.1; None: it is not finite."""
+  """Returns the number as written, a tenth for 0.1; None: it is not finite."""
   if isinstance(number, float):
     return Fraction(repr(number)) if math.isfinite(number) else None
   return Fraction(number)

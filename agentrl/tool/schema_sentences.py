@@ -81,7 +81,7 @@ def cut(text: str, most: int) -> str:
 
 
 def _rule(error: ValidationError) -> str | None:
-  """What a value must be; None where alternatives refuse parts of it."""
+  """Says what a value must be; None where alternatives refuse parts of it."""
   if error.validator == 'type':
     types = error.validator_value
     types = [types] if isinstance(types, str) else types
@@ -113,7 +113,7 @@ def _needed(error: ValidationError) -> str:
 
 
 def _place(error: ValidationError, *more: str) -> str:
-  """a.b[0]; '' for the whole value."""
+  """Writes a.b[0]; '' for the whole value."""
   out = ''
   for part in (*error.absolute_path, *more):
     out += f'[{part}]' if isinstance(part, int) else f'.{_name(part)}'

@@ -17,7 +17,7 @@ STEADY = {'role.prm.final_lr_fraction': 1.0}
 
 
 def control(name, label, config='oprl', part='control', prm=1.0, **changes):
-  """A variant of OPRL; prm: the PRM's rate over the policy's."""
+  """Builds a variant of OPRL; prm: the PRM's rate over the policy's."""
   changes = {k.replace('__', '.'): v for k, v in changes.items()}
   return Arm(
     name,

@@ -43,12 +43,12 @@ class AlfWorld:
       )
 
   def name(self) -> str:
-    """alfworld-<test games>-<hash of all settings>, without the folder."""
+    """Returns alfworld-<test games>-<hash of all settings but the folder>."""
     settings = dataclasses.replace(self, data='')
     return task_sampling.name(f'alfworld-{self.held_out}', settings)
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[base.HostTask]:
-    """Games that can be solved, with their walkthroughs where they have one.
+    """Returns games that can be solved, with a walkthrough where they have one.
 
     The splits are the data's own folders; a key is the game's path in them.
     """
@@ -75,7 +75,7 @@ class AlfWorld:
       )
 
   def root(self) -> pathlib.Path:
-    """The folder of the games.
+    """Returns the folder of the games.
 
     Raises:
       ValueError: there is none.
@@ -109,7 +109,7 @@ class AlfEnv:
     self.game: Any = None  # of textworld, which has no types
 
   def reset(self, task: Mapping[str, Any], seed: int) -> str:
-    """-> the task and the first observation; nothing is random here."""
+    """Returns the task and the first observation; nothing is random here."""
     import textworld
     from alfworld.agents.environment.alfred_tw_env import AlfredDemangler
 
@@ -125,7 +125,7 @@ class AlfEnv:
     return self._observe()
 
   def step(self, message: str) -> base.Step:
-    """One action, among those possible -> its result."""
+    """Plays one action, among those possible -> its result."""
     action = message.strip()
     if action not in self.state.admissible_commands:
       return base.Step(self._observe(), invalid=True)

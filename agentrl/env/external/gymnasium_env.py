@@ -40,7 +40,7 @@ class GymnasiumEnv:
   """Plays `reset(seed=...)` and `step(text)` of an environment."""
 
   def __init__(self, env: Any, solved: float):
-    """solved: the return from which an episode has the score 1."""
+    """Takes `solved`, the return from which an episode has the score 1."""
     self._env, self._solved = env, solved
 
   def reset(self, task: Mapping[str, Any], seed: int) -> str:
@@ -61,7 +61,7 @@ class GymnasiumEnv:
         )
 
   def step(self, message: str) -> Step:
-    """One action -> the answer; the score is of the sum of all rewards."""
+    """Plays one action -> the answer; the score is of the sum of rewards."""
     match self._env.step(message):
       case (text, reward, terminated, truncated, _):
         pass

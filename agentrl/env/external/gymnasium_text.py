@@ -48,11 +48,11 @@ class GymnasiumText:
     return GymnasiumMaker(self.make, self.id, self.settings, self.solved)
 
   def name(self) -> str:
-    """gymnasium_text-<hash of all settings>."""
+    """Returns gymnasium_text-<hash of all settings>."""
     return task_sampling.name('gymnasium_text', self)
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[base.HostTask]:
-    """Distinct seeds, without demonstrations; see `base.EnvFamily`."""
+    """Returns distinct seeds, without demonstrations; see `base.EnvFamily`."""
     return task_sampling.seeds(split, count, seed)
 
   def env(self) -> GymnasiumEnv:

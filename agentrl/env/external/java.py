@@ -39,14 +39,14 @@ def stop(world: Any) -> None:
 
 
 def sanitize(message: str) -> str:
-  """A message that Java accepts: valid Unicode without NUL."""
+  """Returns a message that Java accepts: valid Unicode without NUL."""
   return message.encode('utf-8', 'replace').decode().replace('\0', ' ').strip()
 
 
 def chosen(
   numbers: list[int], split: str, count: int, seed: int
 ) -> Iterator[int]:
-  """`count` of a package's own numbers for a split, in a random order.
+  """Draws `count` of a package's own numbers for a split, in a random order.
 
   Raises:
     ValueError: unknown split, negative seed, or fewer numbers.

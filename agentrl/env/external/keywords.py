@@ -11,7 +11,7 @@ from agentrl.service.base import load_function
 
 
 def parse(text: str) -> dict[str, Any]:
-  """Settings of 'name=value, ...', each value as Python writes it.
+  """Parses settings of 'name=value, ...', each value as Python writes it.
 
   Raises:
     ValueError: it is written otherwise.
@@ -30,7 +30,7 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def make(path: str, id: str, settings: str) -> Any:
-  """The result of the function 'module:name' of the id, if any, and settings.
+  """Calls the id's function 'module:name', if it names one, with the settings.
 
   Raises:
     ValueError: there is no such function, or it makes nothing of them.
@@ -53,7 +53,7 @@ def make(path: str, id: str, settings: str) -> Any:
 
 
 def lacking(made: Any, *names: str) -> list[str]:
-  """The names that what a package made has not; wrappers hide theirs."""
+  """Lists the names that a package's object lacks; wrappers hide theirs."""
   return [name for name in names if not _has(made, name)]
 
 

@@ -71,7 +71,7 @@ class _Pending:
     self.future: concurrent.futures.Future = concurrent.futures.Future()
 
   def wait(self) -> Mapping[str, Any]:
-    """The answer. Raises LineError."""
+    """Returns the answer. Raises LineError."""
     return self.future.result()
 
   def cancel(self) -> None:
@@ -118,7 +118,7 @@ class _Life:
     self._thread.join()
 
   def _write(self, message: Mapping[str, Any]) -> None:
-    """A process that has died is heard of by its end of output."""
+    """Sends a message; a dead process is heard of by its end of output."""
     data = (json.dumps(message) + '\n').encode()
     with self._lock, contextlib.suppress(OSError, ValueError):
       assert self._process is not None

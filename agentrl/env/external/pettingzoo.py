@@ -55,11 +55,11 @@ class PettingZoo:
     return AecMaker(**{name: vars(self)[name] for name in fields})
 
   def name(self) -> str:
-    """pettingzoo-<hash of all settings>."""
+    """Returns pettingzoo-<hash of all settings>."""
     return task_sampling.name('pettingzoo', self)
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[base.HostTask]:
-    """Distinct seeds and seats; see `base.EnvFamily`."""
+    """Returns distinct seeds and seats; see `base.EnvFamily`."""
     seats = self.players if self.seats == 'one' else 0
     return task_sampling.seeds(split, count, seed, seats=seats)
 

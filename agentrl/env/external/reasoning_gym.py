@@ -101,7 +101,7 @@ class PuzzleEnv:
     return base.Step('', score, done=True, score=score)
 
   def close(self) -> None:
-    """Nothing to close."""
+    """Closes nothing."""
 
   def draw(self, seed: int) -> tuple[str, dict[str, int]]:
     """Draws a task; its key identifies the question."""

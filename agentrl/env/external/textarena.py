@@ -216,7 +216,7 @@ class ArenaReferee:
     return Ruling('', reward=earned, score=score, invalid=invalid)
 
   def close(self) -> None:
-    """Nothing to close."""
+    """Closes nothing."""
 
   def _ask(self) -> Ruling:
     player = self.game.player
@@ -250,7 +250,7 @@ class ArenaEnv:
     return base.Step(text, reward, done, min(max(reward, 0.0), 1.0), refused)
 
   def close(self) -> None:
-    """Nothing to close."""
+    """Closes nothing."""
 
   def _oppose(self) -> bool:
     """Plays the opponent's moves; returns whether the game is over."""

@@ -87,15 +87,15 @@ class ToyText:
     return f'{game.rules} Say one of: {actions}.' if self.rules else ''
 
   def name(self) -> str:
-    """toy_text-<game>-<hash of all settings>."""
+    """Returns toy_text-<game>-<hash of all settings>."""
     return task_sampling.name(f'toy_text-{self.game}', self)
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[base.HostTask]:
-    """Distinct starts, with a shortest way where nothing is random."""
+    """Returns distinct starts, with a shortest way where nothing is random."""
     rng = splits.split_rng(split, seed)
 
     def draw() -> tuple[str, dict[str, Any]]:
-      """A key and a task."""
+      """Returns a key and a task."""
       if self.game == 'frozen_lake':
         holes = rng.random((self.size, self.size)) >= self.frozen
         plane = np.where(holes, ord('H'), ord('F')).astype(np.uint8)
@@ -141,7 +141,7 @@ class ToyEnv:
     self.world: Any = None  # of gymnasium, by the attributes of each game
 
   def reset(self, task: Mapping[str, Any], seed: int) -> str:
-    """-> the first observation."""
+    """Returns the first observation."""
     settings: dict[str, Any] = {}
     if self.family.game == 'frozen_lake':
       settings['desc'] = list(task['map'])
@@ -161,7 +161,7 @@ class ToyEnv:
     return self._observe()
 
   def step(self, message: str) -> base.Step:
-    """One action -> its result; others change nothing."""
+    """Plays one action -> its result; others change nothing."""
     name = message.strip().lower()
     if name not in self.game.actions:
       return base.Step(self._observe(), invalid=True)
@@ -172,10 +172,10 @@ class ToyEnv:
     return base.Step(text, float(reward), bool(done), score)
 
   def close(self) -> None:
-    """Nothing to close."""
+    """Closes nothing."""
 
   def way(self, task: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """Fewest actions to a success where nothing is random, or None."""
+    """Finds a shortest way to a success where nothing is random, else None."""
     self.reset(task, 0)
     ways: dict[int, tuple[str, ...]] = {int(self.world.s): ()}
     queue = list(ways)

@@ -33,7 +33,7 @@ class Tasks:
 
 
 async def play(vf, env, tasks, request):
-  """The reward of an episode, added up over its traces."""
+  """Returns the reward of an episode, added up over its traces."""
   from verifiers.v1.clients import EvalClientConfig, ModelContext
 
   os.environ[_KEY] = request['key']

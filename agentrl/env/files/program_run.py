@@ -44,7 +44,7 @@ class FunctionRun:
     self.function(self.address, self.key, self.task)
 
   def kill(self) -> None:
-    """Its calls are refused once the session is over."""
+    """Ends the run; its calls are refused once the session is over."""
 
 
 class CommandRun:
@@ -144,7 +144,7 @@ def own_folder() -> Iterator[str]:
 
 
 def environment(address: str, key: str) -> dict[str, str]:
-  """Variables by which clients find the policy.
+  """Returns the variables by which clients find the policy.
 
   Loopback is asked directly, whatever proxy the machine has.
   """
@@ -163,7 +163,7 @@ def environment(address: str, key: str) -> dict[str, str]:
 
 @functools.cache
 def confinement() -> str:
-  """Why commands cannot be kept in a sandbox here; '': they can."""
+  """Says why commands cannot be kept in a sandbox here; '': they can."""
   with tempfile.TemporaryDirectory() as folder:
     done = subprocess.run(
       command.wrapped(1, folder, ['true']), capture_output=True, text=True

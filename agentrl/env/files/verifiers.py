@@ -27,7 +27,7 @@ _TEXT = re.compile(
 
 
 def answer_of(completion: str) -> str:
-  r"""The last <answer>...</answer> or \boxed{...} behind the thought.
+  r"""Returns the last <answer>...</answer> or \boxed{...} behind the thought.
 
   Of two in each other the inner one counts. Where there is neither, it is a
   last line behind ####, or all that stands behind the thought; where the last
@@ -49,13 +49,13 @@ def answer_of(completion: str) -> str:
 
 
 def _marked(text: str) -> str:
-  """A last line behind ####, or all of a text."""
+  """Returns the last line behind ####, or all of a text."""
   marked = _LAST_LINE.search(text)
   return (marked[1] if marked else text).strip()
 
 
 def _braced(text: str, start: int) -> str:
-  """What stands before the brace that closes; '' where none does."""
+  """Returns the text before the brace that closes; '' where none does."""
   depth = 1
   for match in _BRACE.finditer(text, start):
     depth += {'{': 1, '}': -1}.get(match[0], 0)
@@ -65,7 +65,7 @@ def _braced(text: str, start: int) -> str:
 
 
 def accepted(row: Mapping[str, Any]) -> list[str]:
-  """The accepted answers of a row.
+  """Returns the accepted answers of a row.
 
   Raises:
     ValueError: it has no "answer", or none that a text could equal.
@@ -89,19 +89,19 @@ def _is_answer(x: Any) -> bool:
 
 
 def _written(x: str | float) -> str:
-  """A number as one writes it: 0.00001, not 1e-05, and 3, not 3.0."""
+  """Writes a number as one does: 0.00001, not 1e-05, and 3, not 3.0."""
   if isinstance(x, float):
     return f'{decimal.Decimal(repr(x)):f}'.removesuffix('.0')
   return _marked(str(x))
 
 
 def exact(completion: str, row: Mapping[str, Any]) -> bool:
-  """Exact match, without case, punctuation and articles (grading.exact)."""
+  """Matches exactly, but for case, punctuation, articles (grading.exact)."""
   return grading.exact(answer_of(completion), accepted(row))
 
 
 def numeric(completion: str, row: Mapping[str, Any]) -> bool:
-  """Equality as exact numbers: 3.5 is 7/2 (grading.number).
+  """Matches as exact numbers: 3.5 is 7/2 (grading.number).
 
   Raises:
     ValueError: an accepted answer is no number.
@@ -115,12 +115,12 @@ def numeric(completion: str, row: Mapping[str, Any]) -> bool:
 
 
 def f1(completion: str, row: Mapping[str, Any]) -> float:
-  """F₁ of the words with the best accepted answer (grading.f1)."""
+  """Scores F₁ of the words with the best accepted answer (grading.f1)."""
   return grading.f1(answer_of(completion), accepted(row))
 
 
 def unscored(completion: str, row: Mapping[str, Any]) -> float:
-  """0 for everything: for prompts whose answers a judge scores."""
+  """Scores 0 for everything: for prompts whose answers a judge scores."""
   del completion, row
   return 0.0
 

@@ -41,12 +41,12 @@ class JitEnv(Protocol):
   def reset(
     self, key: jax.Array, task: dict[str, chex.Array]
   ) -> tuple[chex.ArrayTree, jax.Array]:
-    """-> state, obs i32[obs_len]: piece indices, -1 past the end."""
+    """Returns state, obs i32[obs_len]: piece indices, -1 past the end."""
 
   def step(
     self, state: chex.ArrayTree, action: jax.Array, key: jax.Array
   ) -> tuple[chex.ArrayTree, jax.Array, jax.Array, jax.Array]:
-    """One turn: -> state, obs i32[obs_len], reward f32[], done bool[].
+    """Plays one turn: -> state, obs i32[obs_len], reward f32[], done bool[].
 
     Args:
       state: as `reset` or `step` gave it; a finished one stays as it is and
@@ -56,12 +56,12 @@ class JitEnv(Protocol):
     """
 
   def score(self, state: chex.ArrayTree) -> jax.Array:
-    """The task's own score: f32[], 1 solved, 0 not."""
+    """Returns the task's own score: f32[], 1 solved, 0 not."""
 
   def info(
     self, before: chex.ArrayTree, action: jax.Array, after: chex.ArrayTree
   ) -> dict[str, jax.Array]:
-    """Per-turn columns beside the reward, f32[] each, named as `columns`."""
+    """Returns columns beside the reward, f32[] each, named as `columns`."""
 
 
 # (state, key) -> action i32[]
@@ -157,10 +157,10 @@ class TaskSource(Protocol):
   """A family of tasks with disjoint splits."""
 
   def name(self) -> str:
-    """Short, safe in file names, with a hash of all settings."""
+    """Returns a short name, safe in file names, with a hash of all settings."""
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[SolvedTask]:
-    """Exactly `count` distinct tasks of a split; the same for the same seed.
+    """Draws exactly `count` distinct tasks of a split, the same for one seed.
 
     No key is ever in both splits, whatever the counts and seeds.
 
@@ -193,7 +193,7 @@ class JitFamily(TaskSource, Protocol):
 
 
 def render_text(env: JitEnv, obs: chex.Array) -> str:
-  """The text of an observation i32[obs_len]."""
+  """Returns the text of an observation i32[obs_len]."""
   chex.assert_rank(obs, 1)
   return ''.join(env.pieces[i] for i in np.asarray(obs) if i >= 0)
 

@@ -81,7 +81,7 @@ class Bifurcation:
   def reset(
     self, key: jax.Array, task: dict[str, chex.Array]
   ) -> tuple[BifurcationState, jax.Array]:
-    """-> state, obs i32[obs_len]; ValueError for a task of another filler."""
+    """Returns state, obs i32[obs_len]; ValueError for another filler's task."""
     del key  # a task leaves nothing open
     if task['filler'].shape != (self.filler,):
       raise ValueError(
@@ -100,7 +100,7 @@ class Bifurcation:
   def step(
     self, state: BifurcationState, action: jax.Array, key: jax.Array
   ) -> tuple[BifurcationState, jax.Array, jax.Array, jax.Array]:
-    """One turn -> state, obs i32[obs_len], reward f32[], done bool[]."""
+    """Plays one turn -> state, obs i32[obs_len], reward f32[], done bool[]."""
     chex.assert_rank(action, 0)
     over = state.turn >= self.length
     slips, other = jax.random.split(key)

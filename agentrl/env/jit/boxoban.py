@@ -51,7 +51,7 @@ class Boxoban:
     return f'boxoban-{stem}-{splits.content_key(content)[:8]}'
 
   def shape(self) -> tuple[int, int, int]:
-    """(height, width, boxes) that fit every level."""
+    """Returns (height, width, boxes) that fit every level."""
     return _shape(_read(self.path)[0])
 
   def sizes(self) -> dict[str, int]:

@@ -62,7 +62,7 @@ class FrozenLake:
   def reset(
     self, key: jax.Array, task: dict[str, chex.Array]
   ) -> tuple[LakeState, jax.Array]:
-    """-> state, obs i32[obs_len]; ValueError for a task of another size."""
+    """Returns state, obs i32[obs_len]; ValueError for a task of other size."""
     del key  # a task is one map
     cells = self.height * self.width
     if task['holes'].shape != (cells,):
@@ -83,7 +83,7 @@ class FrozenLake:
   def step(
     self, state: LakeState, action: jax.Array, key: jax.Array
   ) -> tuple[LakeState, jax.Array, jax.Array, jax.Array]:
-    """One turn -> state, obs i32[obs_len], reward f32[], done bool[].
+    """Plays one turn -> state, obs i32[obs_len], reward f32[], done bool[].
 
     Action -1 moves nothing, not even by slipping. In a hole or at the goal the
     state stays as it is and earns 0.

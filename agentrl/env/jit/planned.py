@@ -24,7 +24,7 @@ class ValuedEnv(base.JitEnv, Protocol):
   """An environment that knows what its states are worth."""
 
   def value(self, state: chex.ArrayTree) -> jax.Array:
-    """f32[], larger for better states, 0 where nothing helps any more."""
+    """Rates a state, f32[]: larger is better, 0 if nothing helps any more."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Planned:
   def info(
     self, before: chex.ArrayTree, action: jax.Array, after: chex.ArrayTree
   ) -> dict[str, jax.Array]:
-    """The environment's columns, and whether the action was a best one."""
+    """Returns the env's columns, and whether the action was a best one."""
     values = self._values(before)
     best = jnp.max(values)
     mine = jnp.max(jnp.where(jnp.arange(values.shape[0]) == action, values, -1))
@@ -91,13 +91,13 @@ class Planned:
     }
 
   def best_move(self, state: chex.ArrayTree) -> jax.Array:
-    """i32[]: index of the planner's action; how many there are: none helps."""
+    """Returns the planner's action, i32[]; their number where none helps."""
     values = self._values(state)
     best = jnp.argmax(values).astype(jnp.int32)
     return jnp.where(jnp.max(values) > 0, best, values.shape[0])
 
   def _values(self, state: chex.ArrayTree) -> jax.Array:
-    """The value that each action leads to, f32[A]."""
+    """Returns the value that each action leads to, f32[A]."""
     key = jax.random.key(0)  # the moves leave nothing to chance
 
     def after(action):

@@ -106,7 +106,7 @@ class Sokoban:
   def reset(
     self, key: jax.Array, task: dict[str, chex.Array]
   ) -> tuple[SokobanState, jax.Array]:
-    """-> state, obs i32[obs_len].
+    """Returns state, obs i32[obs_len].
 
     Raises:
       ValueError: a task of another size, or without distances under `truth`.
@@ -135,7 +135,7 @@ class Sokoban:
   def step(
     self, state: SokobanState, action: jax.Array, key: jax.Array
   ) -> tuple[SokobanState, jax.Array, jax.Array, jax.Array]:
-    """One turn -> state, obs i32[obs_len], reward f32[], done bool[].
+    """Plays one turn -> state, obs i32[obs_len], reward f32[], done bool[].
 
     A blocked move changes nothing and costs a turn. A solved level stays as it
     is and earns 0.

@@ -20,7 +20,7 @@ class LevelSource(base.TaskSource, Protocol):
   """Source of Sokoban tasks, all of one size."""
 
   def shape(self) -> tuple[int, int, int]:
-    """(height, width, boxes) that fit every task."""
+    """Returns (height, width, boxes) that fit every task."""
 
 
 def env_for(source: LevelSource, **fields: Any) -> sokoban.Sokoban:
@@ -185,7 +185,7 @@ class Generated:
     return f'sokoban-{self.height}x{self.width}-{self.boxes}box-{digest}'
 
   def shape(self) -> tuple[int, int, int]:
-    """(height, width, boxes)."""
+    """Returns (height, width, boxes)."""
     return self.height, self.width, self.boxes
 
   def tasks(

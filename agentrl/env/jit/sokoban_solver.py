@@ -27,13 +27,13 @@ class SearchLimitError(Exception):
 
 
 def to_bits(mask: np.ndarray) -> int:
-  """The set of true cells of bool[H, W]."""
+  """Returns the set of true cells of bool[H, W]."""
   packed = np.packbits(mask.reshape(-1), bitorder='little')
   return int.from_bytes(packed.tobytes(), 'little')
 
 
 def to_mask(bits: int, shape: tuple[int, int]) -> np.ndarray:
-  """bool[H, W] of a set of cells."""
+  """Converts a set of cells to bool[H, W]."""
   cells = shape[0] * shape[1]
   raw = np.frombuffer(bits.to_bytes((cells + 7) // 8, 'little'), np.uint8)
   flat = np.unpackbits(raw, bitorder='little', count=cells)
@@ -41,7 +41,7 @@ def to_mask(bits: int, shape: tuple[int, int]) -> np.ndarray:
 
 
 def layers(free: int, start: int, width: int) -> list[int]:
-  """Sets of cells at walking distance 0, 1, ... from `start` inside `free`."""
+  """Lists sets of cells 0, 1, ... steps from `start` inside `free`."""
   out, frontier, seen = [], start, start
   while frontier:
     out.append(frontier)
@@ -51,12 +51,12 @@ def layers(free: int, start: int, width: int) -> list[int]:
 
 
 def spread(cells: int, width: int) -> int:
-  """The four neighbours of every cell of a set."""
+  """Returns the four neighbours of every cell of a set."""
   return cells << 1 | cells >> 1 | cells << width | cells >> width
 
 
 def flood(free: int, start: int, width: int) -> int:
-  """All cells that can be walked to from `start` inside `free`."""
+  """Returns all cells that can be walked to from `start` inside `free`."""
   total = 0
   for layer in layers(free, start, width):
     total |= layer
@@ -64,7 +64,7 @@ def flood(free: int, start: int, width: int) -> int:
 
 
 def distance_table(walls: np.ndarray, targets: np.ndarray) -> np.ndarray:
-  """Moves to solve from every (player, box), for a level with one box.
+  """Counts moves to solve from every (player, box), for a level with one box.
 
   D(s) = 0 if the box is on a target, else 1 + min over moves of D(next(s));
   found backwards, one sweep per distance.
@@ -95,7 +95,7 @@ def distance_table(walls: np.ndarray, targets: np.ndarray) -> np.ndarray:
 
 
 def _transitions(walls: np.ndarray) -> np.ndarray:
-  """Next (player, box) state under each action, i64[4, n * n], n free cells.
+  """Moves (player, box) states by each action: i64[4, n * n], n free cells.
 
   A move that is blocked leads to its own state.
   """
@@ -116,7 +116,7 @@ def _transitions(walls: np.ndarray) -> np.ndarray:
 
 
 def descend(table: np.ndarray, player: int, box: int, width: int) -> list[int]:
-  """The shortest solution from (player, box): of equal moves the first.
+  """Returns the shortest solution from (player, box): of equal moves the first.
 
   Args:
     table: i16[C, C] of `distance_table`; player and box are flat cells.
@@ -139,7 +139,7 @@ def descend(table: np.ndarray, player: int, box: int, width: int) -> list[int]:
 
 
 def _moves(player: int, box: int, width: int) -> Iterator[tuple[int, int, int]]:
-  """(action, player, box) after each action, walls not regarded."""
+  """Yields (action, player, box) after each action, walls not regarded."""
   for action, delta in enumerate((-width, width, -1, 1)):
     ahead = player + delta
     yield action, ahead, box + delta if ahead == box else box
@@ -158,7 +158,7 @@ class _Board(NamedTuple):
 def solve(
   level: SolverLevel, max_nodes: int = 100_000, max_moves: int | None = None
 ) -> list[int] | None:
-  """The shortest solution in moves, for any number of boxes.
+  """Returns the shortest solution in moves, for any number of boxes.
 
   A* over the positions just after a push, (player, boxes); an edge is the walk
   to a box and the push. The bound is Σ over boxes of the pushes a lone box
@@ -216,7 +216,7 @@ def solve(
 def _push_distances(
   free: int, targets: int, deltas: tuple[int, ...]
 ) -> dict[int, int]:
-  """Pushes of a lone box from each cell to its nearest target, backwards."""
+  """Counts a lone box's pushes from every cell to its nearest target."""
   distance, frontier, pushes = {}, targets, 0
   seen = targets
   while frontier:
@@ -232,7 +232,7 @@ def _push_distances(
 def _successors(
   board: _Board, player: int, boxes: int
 ) -> Iterator[tuple[int, int, tuple[int, int], int]]:
-  """Every push: (walk before it, action, state after, change of the bound)."""
+  """Yields every push: (walk before, action, state after, change of bound)."""
   open_cells = board.free & ~boxes
   stands = [  # from where a box can be pushed, per direction
     _shift(boxes & _shift(open_cells, -d), -d) & open_cells
@@ -249,7 +249,7 @@ def _successors(
 
 
 def _actions(board: _Board, parent: dict, state: tuple[int, int]) -> list[int]:
-  """The moves from the start to `state`, walks filled in."""
+  """Returns the moves from the start to `state`, walks filled in."""
   actions: list[int] = []
   while state in parent:
     before, action = parent[state]
@@ -261,7 +261,7 @@ def _actions(board: _Board, parent: dict, state: tuple[int, int]) -> list[int]:
 
 
 def _walk(board: _Board, start: int, goal: int, free: int) -> list[int]:
-  """A shortest walk, found from its end: of equal moves the first."""
+  """Returns a shortest walk, found from its end: of equal moves the first."""
   actions = []
   away = layers(free, goal, board.width)
   distance = next(k for k, layer in enumerate(away) if layer & start)
@@ -279,7 +279,7 @@ def _shift(cells: int, delta: int) -> int:
 
 
 def _each(cells: int) -> Iterator[int]:
-  """The cells of a set one by one, as bits, the lowest first."""
+  """Yields the cells of a set one by one, as bits, the lowest first."""
   while cells:
     low = cells & -cells
     yield low

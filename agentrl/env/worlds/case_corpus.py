@@ -83,7 +83,7 @@ def refer_score(rounds: Sequence[Round], gold: str) -> float:
 
 
 def covered(texts: Sequence[str], gold: str) -> float:
-  """(share of the words of gold that the texts have)^(1/3)"""
+  """Returns (share of the words of gold that the texts have)^(1/3)"""
   words = grading.normal(gold).split()
   there = set(grading.normal(' '.join(texts)).split())
   return (sum(x in there for x in words) / len(words)) ** (1 / 3)
@@ -124,7 +124,7 @@ class CaseCorpus:
     return task_sampling.name('case_corpus', self)
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
-    """A match, the disease looked up, the answer; see `EnvFamily`.
+    """Plays a match, the disease looked up, the answer; see `EnvFamily`.
 
     Where no case of the disease is shown, other symptoms are tried; where
     that shows none either, there is no demonstration.
@@ -156,7 +156,7 @@ class CaseCorpus:
     return task if len(symptoms) > 1 else None
 
   def _plan(self, task: Mapping[str, Any]) -> list[str] | None:
-    """Queries of matches, the last of which shows the disease."""
+    """Returns queries of matches, the last of which shows the disease."""
     every = task['symptoms']
     queries = [every] + [every[:-2], every[2:]] * (len(every) > 3)
     made = []
@@ -218,7 +218,7 @@ class Visit:
     return NOTHING
 
   def observe(self, answers: Sequence[Answer]) -> dict[str, float]:
-    """Facts of a turn: its matches, and whether it has seen the disease."""
+    """Returns facts of a turn: its matches, and whether it saw the disease."""
     del answers  # the calls are known
     rounds, potential = self._before
     now = 0.5 * any(self._disease in x.shown for x in self._rounds)
@@ -252,7 +252,7 @@ def _table(family: CaseCorpus) -> diagnosis.DiseaseTable:
 
 @functools.lru_cache(maxsize=4)
 def _cases(family: CaseCorpus) -> tuple[list[tuple[str, str]], Index]:
-  """(disease, symptoms) of each case, and their index by symptoms."""
+  """Returns (disease, symptoms) of each case, and their index by symptoms."""
   rng = np.random.default_rng([family.table, 7])
   drawn = [_patient(_table(family), rng) for _ in range(family.cases)]
   cases = [(disease, ' '.join(symptoms)) for symptoms, disease in drawn]
@@ -262,7 +262,7 @@ def _cases(family: CaseCorpus) -> tuple[list[tuple[str, str]], Index]:
 def _patient(
   table: diagnosis.DiseaseTable, rng: np.random.Generator
 ) -> tuple[list[str], str]:
-  """Symptoms and disease of a patient."""
+  """Returns the symptoms and disease of a patient."""
   patient = diagnosis.draw_patient(table, rng)
   there = [SYMPTOMS[s] for s, x in enumerate(patient.findings) if x]
   return there, NAMES[patient.disease]

@@ -211,7 +211,7 @@ class CommonsReferee:
     return self._harvest()._replace(invalid=not clear)
 
   def close(self) -> None:
-    """Nothing is held."""
+    """Closes nothing: nothing is held."""
 
   def _harvest(self) -> Ruling:
     """Deals out what was asked for, and begins the next round or ends."""

@@ -100,7 +100,7 @@ class Consultation:
     return task_sampling.name('consultation', self)
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
-    """The optimal policy, where its diagnosis is right; see `EnvFamily`."""
+    """Draws tasks; plays the optimal policy if it is right; see `EnvFamily`."""
     return task_sampling.drawn(self._draw, self._solve, split, count, seed)
 
   def describe(self, task: Mapping[str, Any]) -> str:
@@ -113,7 +113,7 @@ class Consultation:
     raise base.missing_services(self)
 
   def expert_value(self, task: Mapping[str, Any]) -> float:
-    """The optimal value given the complaint, of the score less all costs."""
+    """Returns the optimal value given the complaint: score less all costs."""
     return Visit(self, task).value(self.patience)
 
   def _env(self, user: Service) -> UserEnv:
@@ -133,7 +133,7 @@ class Consultation:
 
 @functools.lru_cache(maxsize=16)
 def table_of(family: Consultation) -> diagnosis.DiseaseTable:
-  """The chances of the family's patients."""
+  """Returns the chances of the family's patients."""
   return diagnosis.draw_table(
     family.diseases, family.symptoms, family.tests, family.flags, family.table
   )
@@ -141,7 +141,7 @@ def table_of(family: Consultation) -> diagnosis.DiseaseTable:
 
 @functools.lru_cache(maxsize=64)
 def plan_of(family: Consultation, complaint: int) -> diagnosis.DiagnosisPlan:
-  """The optimal plan for a complaint."""
+  """Returns the optimal plan for a complaint."""
   charges = diagnosis.Charges(
     family.question_cost, family.price_cost, family.safety_cost
   )
@@ -174,7 +174,7 @@ class Visit:
     return f'order {TESTS[best - self._family.symptoms]}'
 
   def needs(self, topic: str, patience: int) -> bool:
-    """Unknown, and worth its cost: not worse than a diagnosis right now."""
+    """Tells if it is unknown and worth asking: not worse than a diagnosis."""
     symptom = SYMPTOMS.index(topic)
     if symptom in self._findings:
       return False
@@ -233,7 +233,7 @@ def _name(disease: int) -> str:
 
 
 def _taught(family: Consultation) -> str:
-  """The table as text, a line for each disease."""
+  """Returns the table as text, a line for each disease."""
   table = table_of(family)
   names = (*SYMPTOMS[: family.symptoms], *TESTS[: family.tests])
   lines = [
@@ -257,7 +257,7 @@ def _taught(family: Consultation) -> str:
 
 
 def scripted(messages: Sequence[Message], *, seed: int) -> str:
-  """The patient that answers truly. It understands:
+  """Returns the patient that answers truly. It understands:
 
   cough? / ask cough? / Do you have a cough?
   """

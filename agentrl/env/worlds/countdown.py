@@ -133,7 +133,7 @@ class Countdown:
     )
 
   def _draw(self, rng: np.random.Generator) -> list | None:
-    """The target and the sorted numbers."""
+    """Returns the target and the sorted numbers."""
     numbers = rng.integers(1, self.largest + 1, self.numbers).tolist()
     values = sorted(
       int(x)
@@ -204,7 +204,7 @@ class CountdownEnv:
 
 
 def steps(expression: str) -> str:
-  """The operations of an expression one by one: '2*3=6 6*4=24'."""
+  """Lists the operations of an expression one by one: '2*3=6 6*4=24'."""
   out: list[str] = []
 
   def value(node: ast.expr) -> Fraction:
@@ -220,7 +220,7 @@ def steps(expression: str) -> str:
 
 
 def similarity(expression: str, references: Iterable[str]) -> float:
-  """Similarity to the nearest of several references, by their symbols:
+  """Measures similarity to the nearest of several references, by their symbols:
 
     R(y) = max_j ROUGE-L(y, y*_j)
 
@@ -237,7 +237,7 @@ def similarity(expression: str, references: Iterable[str]) -> float:
 def references(
   numbers: tuple[int, ...], target: int, operations: str
 ) -> tuple[str, ...]:
-  """All expressions that take all the numbers and reach the target."""
+  """Returns all expressions that take all the numbers and reach the target."""
   made: dict[int, set[tuple[Fraction, _Term]]] = {
     1 << i: {(Fraction(n), _Term(str(n), 3))} for i, n in enumerate(numbers)
   }
@@ -263,7 +263,7 @@ def _written(node: ast.AST) -> '_Term':
 def worth(
   expression: str, numbers: Sequence[int], operations: str
 ) -> Fraction | None:
-  """The exact value; None for what the rules do not allow.
+  """Returns the exact value; None for what the rules do not allow.
 
   They allow each of the numbers at most once, operations and parentheses.
   """
@@ -298,7 +298,7 @@ def _joined_text(x: _Term, sign: str, y: _Term) -> _Term:
 
 
 def reachable(numbers: Sequence[int], operations: str) -> dict[Fraction, str]:
-  """Positive values that take all the numbers: value -> shortest expression.
+  """Maps positive values that take all numbers to their shortest expressions.
 
     R({n}) = {n};  R(S) = {a ∘ b > 0 : a ∈ R(A), b ∈ R(S \\ A), ∅ ≠ A ⊂ S}
 
@@ -323,7 +323,7 @@ def reachable(numbers: Sequence[int], operations: str) -> dict[Fraction, str]:
 def _joined(
   part: int, terms: dict[int, dict[Fraction, _Term]], operations: str
 ) -> dict[Fraction, _Term]:
-  """Values of two disjoint parts combined, with their shortest terms."""
+  """Combines values of two disjoint parts, with their shortest terms."""
   best: dict[Fraction, _Term] = {}
   for left in (x for x in range(1, part) if x & part == x):
     pairs = itertools.product(terms[left].items(), terms[part ^ left].items())

@@ -48,7 +48,7 @@ class Charges(NamedTuple):
 def draw_table(
   diseases: int, symptoms: int, tests: int, flags: int, seed: int
 ) -> DiseaseTable:
-  """A random table; every symptom is common with some disease.
+  """Draws a random table; every symptom is common with some disease.
 
   The n-th test has price n and errs with chance 0.2 / n about a random half of
   the diseases. `flags` complaints have a mandatory question.
@@ -74,7 +74,7 @@ def draw_table(
 
 
 def draw_patient(table: DiseaseTable, rng: np.random.Generator) -> Patient:
-  """A patient of the model above."""
+  """Draws a patient of the model above."""
   complaint = int(rng.integers(table.symptoms))
   joint = table.prior * table.chance[complaint]
   disease = int(rng.choice(len(joint), p=joint / joint.sum()))
@@ -92,7 +92,7 @@ def posterior(table: DiseaseTable, findings: Mapping[int, int]) -> np.ndarray:
 
 
 def entropy(p: np.ndarray) -> float:
-  """Σ -p log p, in nats."""
+  """Returns Σ -p log p, in nats."""
   some = p[p > 0]
   return float(-(some * np.log(some)).sum())
 
@@ -132,20 +132,20 @@ class DiagnosisPlan:
       self._total.append(self._solve(stop, self._total[-1]))
 
   def value(self, findings: Mapping[int, int], patience: int) -> float:
-    """V_p(b)."""
+    """Returns V_p(b)."""
     b = self._index(findings)
     total = self._total[min(patience, self._most)]
     return float(total[b] / self._weight[b])
 
   def stop_value(self, findings: Mapping[int, int]) -> float:
-    """The value of the best diagnosis right now."""
+    """Returns the value of the best diagnosis right now."""
     b = self._index(findings)
     return float(self._stop[b] / self._weight[b])
 
   def ask_value(
     self, finding: int, findings: Mapping[int, int], patience: int
   ) -> float:
-    """The value of finding out what is unknown, then going on optimally."""
+    """Returns the value of finding out the unknown, then going on optimally."""
     left = patience - (finding < self._table.symptoms)
     likely = posterior(self._table, findings) @ self._table.chance[finding]
     return -self._charge(finding) + sum(
@@ -154,7 +154,7 @@ class DiagnosisPlan:
     )
 
   def best(self, findings: Mapping[int, int], patience: int) -> int | None:
-    """The finding to find out next; None to end with a diagnosis."""
+    """Returns the finding to find out next; None to end with a diagnosis."""
     best, highest = None, self.stop_value(findings) + _TIE
     for f in range(len(self._table.chance)):
       free = f >= self._table.symptoms or patience > 0
@@ -165,7 +165,7 @@ class DiagnosisPlan:
     return best
 
   def missed(self, findings: Mapping[int, int]) -> bool:
-    """Whether the mandatory question is open."""
+    """Returns whether the mandatory question is open."""
     return self._mandatory is not None and self._mandatory not in findings
 
   def _charge(self, finding: int) -> float:
@@ -174,7 +174,7 @@ class DiagnosisPlan:
     return self._charges.price * float(self._table.prices[finding])
 
   def _joint(self) -> np.ndarray:
-    """p(d, b): [D, 3, ..., 3], an axis for each finding; the complaint's: 1."""
+    """Computes p(d, b), [D, 3, ..., 3], an axis a finding; complaint's: 1."""
     joint = self._table.prior
     for f, q in enumerate(self._table.chance):
       states = [1 - q, q, np.ones_like(q)]
@@ -186,7 +186,7 @@ class DiagnosisPlan:
     return joint
 
   def _solve(self, stop: np.ndarray, before: np.ndarray | None) -> np.ndarray:
-    """U_p from U_{p-1}; without it no question is left."""
+    """Solves U_p from U_{p-1}; without it no question is left."""
     total = stop.copy()
     findings = range(len(self._table.chance))
     symptoms = [f for f in findings if f < self._table.symptoms]

@@ -163,7 +163,7 @@ class DoorCodesEnv:
     return Step(doors[self._room], reward, info=info)
 
   def close(self) -> None:
-    """Nothing is held."""
+    """Closes nothing: nothing is held."""
 
 
 def lesson(messages: Sequence[Message], *, seed: int) -> str:

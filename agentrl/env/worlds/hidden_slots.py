@@ -127,7 +127,7 @@ class HiddenSlots:
     raise base.missing_services(self)
 
   def expert_value(self, task: Mapping[str, Any]) -> float:
-    """The optimal value of a task: its score less the cost of questions."""
+    """Returns a task's optimal value: its score less the cost of questions."""
     return SlotRequest(self, task).value(self.patience)
 
   def _env(self, user: Service) -> UserEnv:
@@ -222,7 +222,7 @@ class SlotRequest:
     }
 
   def act(self, message: str) -> None:
-    """Nothing but the answer is one."""
+    """Performs nothing: only the answer is an act."""
 
   def judge(self, answer: str) -> user_frame.Ending:
     chosen = set(user_frame.words(answer))
@@ -253,7 +253,7 @@ class SlotRequest:
 def optimal_value(
   missing: int, patience: int, *, values: int, refusal: float, cost: float
 ) -> float:
-  """The optimal value with k missing slots and p questions left,
+  """Returns the optimal value with k missing slots and p questions left,
 
     V(k, p) = max{m⁻ᵏ, (1 - ρ) V(k - 1, p - 1) + ρ V(k, p - 1) - c},
     V(0, p) = 1,  V(k, 0) = m⁻ᵏ,
@@ -274,7 +274,7 @@ def optimal_value(
 
 
 def scripted(messages: Sequence[Message], *, seed: int) -> str:
-  """The user that does as its system text says. It understands:
+  """Returns the user that does as its system text says. It understands:
 
   size? / ask size? / Which size?
   """

@@ -72,21 +72,21 @@ class InContextRegression:
     return task_sampling.name('in_context_regression', self)
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
-    """The label without noise; see `EnvFamily`."""
+    """Returns the label without noise; see `EnvFamily`."""
     return task_sampling.drawn(self._draw, self._solve, split, count, seed)
 
   def env(self) -> 'RegressionEnv':
     return RegressionEnv(self)
 
   def expert_value(self, task: Mapping[str, Any]) -> float:
-    """The chance that the likeliest slope is the task's, by Bayes.
+    """Returns the chance that the likeliest slope is the task's, by Bayes.
 
     Over both kinds of tasks, in their shares; no policy does better.
     """
     return float(self.posterior(task, self.few).max())
 
   def posterior(self, task: Mapping[str, Any], few: float) -> np.ndarray:
-    """P(slope | examples) for the slopes 1 to `slopes`: [S] f64.
+    """Returns P(slope | examples) for the slopes 1 to `slopes`: [S] f64.
 
       P(w | x, y) ∝ P(w) Π_i [|y_i − w x_i| <= noise],
       P(w) = few [w is one of the few] / |few| + (1 − few) / S
@@ -105,7 +105,7 @@ class InContextRegression:
     return joint / joint.sum() if joint.any() else prior
 
   def nearest(self, task: Mapping[str, Any]) -> int:
-    """The slope of the few with the least squared error on the examples."""
+    """Picks the one of few slopes with least squared error on the examples."""
     x, y = np.array(task['inputs']), np.array(task['labels'])
     few = np.array(self.subset)
     return int(few[np.argmin(np.sum((y - few[:, None] * x) ** 2, axis=1))])
@@ -159,4 +159,4 @@ class RegressionEnv:
     return Step('', score, True, score, info=info)
 
   def close(self) -> None:
-    """Nothing is held."""
+    """Closes nothing: nothing is held."""

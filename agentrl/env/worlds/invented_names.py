@@ -13,7 +13,7 @@ _SYLLABLES = (
 def invented_names(
   rng: np.random.Generator, count: int, syllables: int = 3
 ) -> Iterator[str]:
-  """Different words of so many syllables, two letters each.
+  """Invents different words of so many syllables, two letters each.
 
   Raises:
     ValueError: there are fewer words than asked for.

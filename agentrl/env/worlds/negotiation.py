@@ -173,7 +173,7 @@ class NegotiationReferee:
     return Ruling(SEATS[1 - seat], heard, invalid=not clear)
 
   def close(self) -> None:
-    """Nothing is held."""
+    """Closes nothing: nothing is held."""
 
   def _opening(self, seat: int) -> str:
     task = self._task

@@ -78,7 +78,7 @@ class Recommendation:
     return task_sampling.drawn(self._draw, self._solve, split, count, seed)
 
   def expert_value(self, task: Mapping[str, Any]) -> float:
-    """Expected score of the expert, which knows the taste; exact.
+    """Returns the expected score of the expert, which knows the taste; exact.
 
     It recommends the item most likely to be clicked. That is optimal where no
     instruction comes: the order in which chances fall is the one in which the
@@ -88,7 +88,7 @@ class Recommendation:
     return self.start(task).value(best_item) / self.turns
 
   def start(self, task: Mapping[str, Any]) -> 'UserSession':
-    """The session of a task before its first turn."""
+    """Returns the session of a task before its first turn."""
     return UserSession(self, task)
 
   def describe(self, task: Mapping[str, Any]) -> str:
@@ -158,13 +158,13 @@ class UserSession:
     return forbids['word'] if forbids.get('turn') == self.turn else ''
 
   def show(self, item: int) -> None:
-    """A turn with an item; with a negative one nothing is shown."""
+    """Plays a turn with an item; with a negative one nothing is shown."""
     if item >= 0:
       self.shown[item] += 1
     self.turn += 1
 
   def value(self, policy: Callable[['UserSession'], int]) -> float:
-    """Turns that the user is expected to stay from here on:
+    """Predicts for how many turns the user stays from here on:
 
       V = Σₜ Πₛ≤ₜ (1 - leave · (1 - P(click iₛ))),  t from the next turn on
 
@@ -181,12 +181,12 @@ class UserSession:
 
 
 def best_item(session: UserSession) -> int:
-  """The expert's policy: the item most likely to be clicked."""
+  """Returns the expert's policy: the item most likely to be clicked."""
   return int(session.chances.argmax())
 
 
 def item_of(message: str) -> int:
-  """The only item that a message names; -1 for none or several."""
+  """Returns the only item that a message names; -1 for none or several."""
   words = set(re.findall(r'[a-z]+', spoken(message).lower()))
   colors, kinds = words & set(COLORS), words & set(KINDS)
   if len(colors) != 1 or len(kinds) != 1:
@@ -240,7 +240,7 @@ class RecommendationEnv:
     )
 
   def close(self) -> None:
-    """Nothing to close."""
+    """Closes nothing."""
 
   def _reply(self, item: int, clicked: bool) -> str:
     reaction = ('click' if clicked else 'skip') if item >= 0 else LOST

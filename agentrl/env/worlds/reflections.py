@@ -227,7 +227,7 @@ class ReflectionsEnv:
     )
 
   def close(self) -> None:
-    """Nothing is held."""
+    """Closes nothing: nothing is held."""
 
   def _attempt(self) -> tuple[Said, float]:
     def ask(text: str) -> str:
@@ -237,7 +237,7 @@ class ReflectionsEnv:
     return attempt(self._task, self._notes, self._family.codes, ask)
 
   def _info(self, solved: bool) -> dict[str, float]:
-    """Info values whose sums over an episode are its own."""
+    """Returns info values whose sums over an episode are its own."""
     first = self._at_first if self._retry == 1 else 0.0
     by = enumerate(self._family.columns[1:], 1)
     return {'at_first': first} | {

@@ -144,7 +144,7 @@ def _question(line: Mapping[str, Any]) -> Question:
 
 @functools.lru_cache(maxsize=2)
 def _search(corpus: str, people: int, passages: int) -> Search:
-  """All environments of a process share one."""
+  """Makes the search that all environments of a process share."""
   try:
     if corpus:
       return Search(corpus, passages=passages)
@@ -160,7 +160,7 @@ def _search(corpus: str, people: int, passages: int) -> Search:
 def made_up(
   people: int,
 ) -> tuple[tuple[dict[str, str], ...], tuple[Question, ...]]:
-  """Passages, and questions about them; the same everywhere.
+  """Makes up passages, and questions about them; the same everywhere.
 
   Each person has a passage (home town, work), and so has each town (river,
   mayor).

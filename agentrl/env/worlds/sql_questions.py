@@ -207,7 +207,7 @@ class SqlQuestions:
 def make_rows(
   rng: np.random.Generator, items: list[str], cities: list[str]
 ) -> dict[str, list]:
-  """The rows of each table; prices differ, so that the dearest is one."""
+  """Makes the rows of each table; prices differ, so that the dearest is one."""
   prices = rng.permutation(PRICES)[: len(items)] + 1
   stock = rng.integers(0, _PIECES + 1, (len(cities), len(items)))
   return {
@@ -235,7 +235,7 @@ def fill(connection: sqlite3.Connection, rows: Mapping[str, list]) -> None:
 
 
 def result(connection: sqlite3.Connection, query: str) -> str:
-  """The one value that a gold query gives; 'None' for none."""
+  """Returns the one value that a gold query gives; 'None' for none."""
   row = connection.execute(query).fetchone()
   return str(row[0]) if row else 'None'
 

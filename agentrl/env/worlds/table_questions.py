@@ -123,7 +123,7 @@ class TableQuestions:
     )
 
   def expert_value(self, task: Mapping[str, Any]) -> float:
-    """The best score, which is the demonstration's: no call costs anything."""
+    """Returns the best score, the demonstration's: no call costs anything."""
     return float(criterion(' '.join(task['facts']), task['facts']))
 
   def env(self) -> tool_env.ToolEnv:
@@ -183,13 +183,13 @@ class TableQuestions:
 
 
 def criterion(answer: str, facts: Sequence[str]) -> bool:
-  """An answer that holds all facts, in at most three words for each."""
+  """Returns an answer that holds all facts, in at most three words for each."""
   short = len(answer.split()) <= _WORDS * len(facts)
   return short and covered(answer, facts) == 1
 
 
 def covered(answer: str, facts: Sequence[str]) -> float:
-  """Share of the facts, a number or a word each, that an answer holds."""
+  """Measures the share of facts, a number or word each, in an answer."""
   words = [word.strip(',;:()') for word in answer.split()]
   return sum(
     any(grading.same(word, fact) for word in words) for fact in facts
@@ -197,7 +197,7 @@ def covered(answer: str, facts: Sequence[str]) -> float:
 
 
 def prelude(rows: Mapping[str, list]) -> str:
-  """A line of Python that makes the tables: lists of rows, by their names."""
+  """Writes a line of Python that makes the tables: lists of rows, by name."""
   return ';'.join(f'{name}={table!r}' for name, table in rows.items()) + '\n'
 
 
@@ -231,7 +231,7 @@ def _judge(task: Mapping[str, Any]) -> Callable[[str], tool_env.Grade]:
 def _observer(
   task: Mapping[str, Any],
 ) -> Callable[[Sequence[Answer]], Mapping[str, float]]:
-  """Progress: the share of facts that results show for the first time.
+  """Measures progress: the share of facts that results show for the first time.
 
   A result counts if it is of one row. A dump of the tables holds most numbers
   that can be asked for, and nobody has found them in it.
@@ -253,7 +253,7 @@ def _observer(
 
 
 def _only_row(result: Answer) -> list[str]:
-  """Values of a result that is one row."""
+  """Returns the values of a result that is one row."""
   rows = result.text.splitlines()[_HEADS.get(result.name, 0) :]
   if result.fault or len(rows) != 1:
     return []

@@ -103,7 +103,7 @@ _HUNDREDTHS = 100  # a mean that is asked for is a whole number of these
 
 
 def gold_facts(rows: Mapping[str, list], kind: str, gold: str) -> list[str]:
-  """The values of a gold query; [] where they make no clear question.
+  """Returns the values of a gold query; [] where they make no clear question.
 
   There is none with an answer of nothing, 0 or two equal facts, a tie of
   groups, or a mean of more than two decimals.

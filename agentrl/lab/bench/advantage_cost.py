@@ -29,7 +29,7 @@ ALLOWED = 0.03  # of an iteration, for all methods together
 
 
 def made_up(b: int, k: int, t: int, terms: tuple[str, ...]) -> Batch:
-  """b trajectories of up to k turns, a row of t tokens each, half sampled."""
+  """Makes b trajectories of up to k turns, rows of t tokens, half sampled."""
   r = np.random.default_rng(0)
   length = r.integers(1, k + 1, b)
   valid = np.arange(k)[None] < length[:, None]  # [B, K]
@@ -86,7 +86,7 @@ def needed(w: registry.MethodSpec, kind: str) -> set[str]:
 
 
 def judged(learner: update_lib.Algorithm, batch: Batch):
-  """(batch, signals) as the method's links read them; signals are random.
+  """Makes (batch, signals) as the method's links read them; signals are random.
 
   A memory adds trajectories: these are made up as well.
   """
@@ -112,7 +112,7 @@ def judged(learner: update_lib.Algorithm, batch: Batch):
 
 
 def update_seconds(shape: transformer.DecoderConfig, batch: Batch) -> float:
-  """Median seconds of GRPO's gradient on all rows: one row, times the rows."""
+  """Times GRPO's gradient on all rows, in median: one row, times the rows."""
   learner = learner_of('grpo', shape)
   row = jax.tree.map(lambda x: x[:1], batch.rows)
   params = update_lib.init(learner, jax.random.key(0)).params['policy']

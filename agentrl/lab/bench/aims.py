@@ -115,7 +115,7 @@ def _decoded(size: SamplingBenchSize, repeats: int) -> dict[str, float]:
 
 
 def _steps(size: SamplingBenchSize, repeats: int) -> dict[str, float]:
-  """The fastest of those STEPS that fit, one after another."""
+  """Returns the fastest of those STEPS that fit, one after another."""
   seconds, operations = {}, 0.0
   for remat, micro in STEPS:
     shape = dataclasses.replace(size.shape, remat=remat)
@@ -206,7 +206,7 @@ def _json(command: list[str], seconds: float) -> dict[str, float]:
 
 
 def _run(command: list[str], seconds: float) -> str:
-  """What the command prints; '' where it fails or there is no time left."""
+  """Returns what the command prints; '' if it fails or time is up."""
   try:
     done = subprocess.run(
       command,

@@ -21,7 +21,7 @@ TOLERANCE = {'float32': 1e-4, 'bfloat16': 3e-2, 'float16': 1e-2}
 
 
 def kernels(size: SamplingBenchSize, data: str) -> dict[str, BenchCase]:
-  """Value and gradient of attention over the rows of a gradient step.
+  """Times value and gradient of attention over the rows of a gradient step.
 
   Raises: ValueError where a kernel answers otherwise than blocks do.
   """
@@ -66,7 +66,7 @@ def _runs(name: str, size: SamplingBenchSize) -> bool:
 
 
 def _example(size: SamplingBenchSize):
-  """q, k, v, until, and a cotangent."""
+  """Makes q, k, v, until, and a cotangent."""
   s, (n, t) = size.shape, (size.micro, size.tokens)
   r = np.random.default_rng(0)
   q, bar = (_draw(r, (n, t, s.heads, s.head_dim), s.dtype) for _ in range(2))
@@ -79,7 +79,7 @@ def _draw(r, shape, dtype: str):
 
 
 def _program(name: str):
-  """Jitted (q, k, v, until, cotangent) -> answers, gradients of q, k, v."""
+  """Jits (q, k, v, until, cotangent) -> answers, gradients of q, k, v."""
   c = attention_kernels.config(window=0, size=0)
 
   def attend(q, k, v, until):
@@ -95,7 +95,7 @@ def _program(name: str):
 
 
 def _difference(got, want) -> float:
-  """Largest difference of any array, as a share of its largest number."""
+  """Measures the largest difference of any array, relative to its maximum."""
   return max(
     float(jnp.max(jnp.abs(x - y)) / jnp.max(jnp.abs(y)))
     for x, y in zip(

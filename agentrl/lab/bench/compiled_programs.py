@@ -104,7 +104,7 @@ COLUMNS = (
 
 
 def rows(cells: Sequence[str]) -> Iterator[str]:
-  """Lines of a Markdown table, one for each of `cells` (as CELLS).
+  """Writes lines of a Markdown table, one for each of `cells` (as CELLS).
 
   Raises: ValueError for a cell that is none, before any is compiled.
   """
@@ -127,13 +127,13 @@ def rows(cells: Sequence[str]) -> Iterator[str]:
 
 
 def _program(words: str) -> tuple[Any, str]:
-  """The config and the program of a cell's last word."""
+  """Returns the config and the program of a cell's last word."""
   method, _, program = words.rpartition(':')
   return METHODS[method or 'grpo'].get_config(), program
 
 
 def _row(model: str, name: str, sizes: dict[str, str], words: str) -> list[str]:
-  """Figures of a cell."""
+  """Returns the figures of a cell."""
   where = hardware.parse(name)
   platform = targets.target(where).platform
   size = SIZES[platform]

@@ -33,7 +33,7 @@ def run(what: Sweep, caches: Sequence[str], place: str | None) -> None:
 
 
 def compare(what: Sweep, place: str, cache: str) -> dict[int, list[float]]:
-  """{runs of a process: seconds of each repeat}"""
+  """Returns {runs of a process: seconds of each repeat}"""
   os.makedirs(place, exist_ok=True)
   calls = {
     str(n): functools.partial(sweep, what, place, cache, n)
@@ -48,7 +48,7 @@ def compare(what: Sweep, place: str, cache: str) -> dict[int, list[float]]:
 
 
 def warm(place: str, together: int) -> str:
-  """The folder of what such sweeps compile."""
+  """Returns the folder of what such sweeps compile."""
   return os.path.join(place, f'warm{together}')
 
 

@@ -50,7 +50,7 @@ def run(
 
 
 def _failure(command: list[str], seconds: float) -> str:
-  """How the command failed; '': it ended well."""
+  """Says how the command failed; '': it ended well."""
   try:
     code = subprocess.run(command, timeout=seconds, check=False).returncode
   except subprocess.TimeoutExpired:

@@ -70,7 +70,7 @@ def script(name: str, folder: str) -> str:
 
 
 def missing(folder: str, pythons: Mapping[str, str]) -> dict[str, str]:
-  """{peer: why it is skipped}, one sentence each."""
+  """Returns {peer: why it is skipped}, one sentence each."""
   out = {}
   for name, peer in PEERS.items():
     path = script(name, folder)
@@ -100,7 +100,7 @@ def compare(
   sizes: Mapping[str, int],
   tell: Callable[[str], None] = print,
 ) -> dict[str, dict]:
-  """Ours, each peer, ours, each peer...: {peer: {what: measured}}.
+  """Runs ours, each peer, ours, each peer...: {peer: {what: measured}}.
 
   Args:
     pythons: {peer: path of its Python}
@@ -166,7 +166,7 @@ def run(command: list[str]) -> dict | None:
 
 
 def objects(text: str) -> Iterator[dict]:
-  """JSON objects that begin a line of the text; all else is passed over."""
+  """Reads JSON objects that begin a line of the text; passes over the rest."""
   decoder, at = json.JSONDecoder(), 0
   while at < len(text):
     if text[at] == '{':
@@ -180,7 +180,7 @@ def objects(text: str) -> Iterator[dict]:
 
 
 def table(measured: Mapping[str, dict]) -> list[str]:
-  """Lines to print."""
+  """Returns lines to print."""
   lines = []
   for name, kinds in measured.items():
     for what, x in kinds.items():

@@ -91,7 +91,7 @@ def table(found: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _events(data) -> Iterator[tuple[str, str, float]]:
-  """Instructions that ran, from the lines of all devices or of the host."""
+  """Lists instructions that ran, from the lines of devices or of the host."""
   for plane in data.planes:
     for line in plane.lines:
       for event in line.events:
@@ -101,7 +101,7 @@ def _events(data) -> Iterator[tuple[str, str, float]]:
 
 
 def _instructions(names: set[str]) -> dict[tuple[str, str], Instruction]:
-  """Instructions of the compiled modules of these names; the latest of each."""
+  """Lists instructions of the compiled modules by name; the latest of each."""
   out = {}
   for executable in backend.get_backend().live_executables():
     for module in executable.hlo_modules():

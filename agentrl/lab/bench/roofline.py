@@ -55,7 +55,7 @@ class KernelWork(NamedTuple):
 
 
 def bound(parts: Sequence[KernelWork], rates: Rates) -> float:
-  """Seconds that the parts take at least, one after another."""
+  """Bounds the seconds that the parts take from below, one after another."""
   total = 0.0
   for p in parts:
     products = p.operations / (rates.few if p.few else rates.large)
@@ -97,19 +97,19 @@ def _best(f, *args, repeats: int) -> float:
 
 
 def body(c: transformer.DecoderConfig) -> int:
-  """Weights a token is multiplied with on its way through the layers."""
+  """Counts weights a token is multiplied with on its way through the layers."""
   attention = c.width * c.head_dim * 2 * (c.heads + c.kv_heads)
   return c.layers * (attention + 3 * c.width * c.mlp)
 
 
 def pairs(start, length):
-  """(token, key) pairs of `length` tokens that follow `start` others."""
+  """Counts (token, key) pairs of `length` tokens that follow `start` others."""
   start, length = np.float64(start), np.float64(length)
   return float(np.sum(length * start + length * (length + 1) / 2))
 
 
 def reading(c: transformer.DecoderConfig, start, length, heads: float) -> float:
-  """Operations of a forward pass.
+  """Counts the operations of a forward pass.
 
   Args:
     start, length: arrays [n]; `length` tokens follow `start` that were read
@@ -121,7 +121,7 @@ def reading(c: transformer.DecoderConfig, start, length, heads: float) -> float:
 
 
 def key_bytes(c: transformer.DecoderConfig) -> int:
-  """Bytes of a cached token: its keys and values in all layers."""
+  """Counts bytes of a cached token: its keys and values in all layers."""
   number = jnp.dtype(c.dtype).itemsize
   return 2 * number * c.layers * c.kv_heads * c.head_dim
 
@@ -156,7 +156,7 @@ def speaking(
 def updating(
   c: transformer.DecoderConfig, length, heads: int, *, roles: int
 ) -> tuple[KernelWork]:
-  """One gradient step of each role: a backward pass costs two forward ones.
+  """Counts a gradient step of each role: backward costs two forward passes.
 
   Args:
     length: [n] tokens of the rows

@@ -66,7 +66,7 @@ TINY = SamplingBenchSize(
 def qwen(
   width: int, layers: int, heads: int, mlp: int, kv_heads: int = 2, **more
 ) -> transformer.DecoderConfig:
-  """A Qwen2.5 shape in bfloat16: what accelerators are measured with."""
+  """Makes a Qwen2.5 shape in bfloat16: what accelerators are measured with."""
   every = dict(vocab=151_936, theta=1e6, bias=True, remat='layer') | more
   return transformer.DecoderConfig(
     width=width,
@@ -130,7 +130,7 @@ class BenchCase(NamedTuple):
 
 
 def decode(size: SamplingBenchSize, data: str) -> dict[str, BenchCase]:
-  """A message after a prompt; with 8 times the cache; with 8 times the limit.
+  """Times a message after a prompt; with 8 times the cache, or the limit.
 
   With that limit the message ends itself: every slot reads the same prompt and
   draws with the same key, and the last token that is to be drawn is declared
@@ -170,7 +170,7 @@ def decode(size: SamplingBenchSize, data: str) -> dict[str, BenchCase]:
 
 
 def _group(size: SamplingBenchSize, weights) -> BenchCase:
-  """Messages of groups, each after a prompt of `shared` tokens."""
+  """Times messages of groups, each after a prompt of `shared` tokens."""
   long = size._replace(prompt=size.shared)
   alike = group_prompts(long)
   run = speaker(long, long.group)(long.prompt + long.new, long.new)
@@ -184,7 +184,7 @@ def _group(size: SamplingBenchSize, weights) -> BenchCase:
 
 
 def _slots(size: SamplingBenchSize, weights):
-  """The same by slots of an engine; each call prefills its prompts anew."""
+  """Times the same by slots of an engine; each call prefills prompts anew."""
   prompts = np.asarray(make_prompts(size).tokens).tolist()
   room = size.prompt + size.new + 1
   sizes = engine_lib.Sizes(slots=size.batch, capacity=room, chunk=size.prompt)
@@ -219,7 +219,7 @@ def message_work(size: SamplingBenchSize) -> tuple[KernelWork, ...]:
 
 
 def group_work(size: SamplingBenchSize) -> tuple[KernelWork, ...]:
-  """Work of groups whose prompt is read once: by all members, in each step."""
+  """Counts work of groups that read a prompt once: all members at a step."""
   c, prompt, new = size.shape, size.prompt, size.new
   groups = np.full(size.batch // size.group, 1)
   prefilled, _ = roofline.speaking(
@@ -232,7 +232,7 @@ def group_work(size: SamplingBenchSize) -> tuple[KernelWork, ...]:
 
 
 def prefill(size: SamplingBenchSize, data: str) -> dict[str, BenchCase]:
-  """Reading a prompt and drawing one token."""
+  """Reads a prompt and draws one token."""
   del data
   run, endless = speaker(size)(size.prompt + 1, 1), jnp.int32(size.shape.vocab)
   call = functools.partial(run, params(size), make_prompts(size), endless)
@@ -246,7 +246,7 @@ def params(size: SamplingBenchSize):
 
 
 def make_prompts(size: SamplingBenchSize, seed: int = 0) -> actor.Prompt:
-  """A prompt for each slot, read afresh as a rollout by turns does."""
+  """Makes a prompt for each slot, read afresh as a rollout by turns does."""
   n, key = size.batch, jax.random.key(seed)
   return actor.Prompt(
     tokens=jax.random.randint(key, (n, size.prompt), 0, size.shape.vocab),
@@ -261,14 +261,14 @@ def make_prompts(size: SamplingBenchSize, seed: int = 0) -> actor.Prompt:
 
 
 def group_prompts(size: SamplingBenchSize) -> actor.Prompt:
-  """`make_prompts`, with one for each group."""
+  """Makes prompts as `make_prompts`, one for each group."""
   prompt = make_prompts(size)
   first = np.arange(size.batch) // size.group * size.group
   return prompt._replace(tokens=prompt.tokens[first])
 
 
 def speaker(size: SamplingBenchSize, group: int = 1):
-  """(capacity, message) -> jitted (params, prompt, eot) -> Message."""
+  """Returns (capacity, message) -> jitted (params, prompt, eot) -> Message."""
 
   def make(capacity: int, message: int):
     def run(params, prompt, eot):
@@ -283,7 +283,7 @@ def speaker(size: SamplingBenchSize, group: int = 1):
 
 
 def _ending(size: SamplingBenchSize, run):
-  """(prompt, eot) with which every slot ends after exactly size.new tokens.
+  """Makes (prompt, eot) with which slots end after exactly size.new tokens.
 
   run: (prompt, eot) -> Message, the program that is to end; another one rounds
     otherwise, and may draw other tokens
@@ -320,7 +320,7 @@ def attempts(s: build.Experiment):
 
 
 def rollout(size: SamplingBenchSize, data: str) -> dict[str, BenchCase]:
-  """Sokoban rollouts of an untrained policy: no context, or all of it."""
+  """Times Sokoban rollouts of an untrained policy: no context, or all of it."""
   s = setup(size, data)
   full = dataclasses.replace(s.plan, history='full')
   context = ALLOWED * jit_sizes.row_tokens(s.world, full)

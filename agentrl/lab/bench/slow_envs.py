@@ -27,7 +27,7 @@ _TWO_PERCENT = 2.0537  # the standard normal exceeds it with probability 0.02
 
 
 def waits(count: int, turns: int, median: float, long: float) -> np.ndarray:
-  """Seconds of each call: [count, turns], log-normal, always the same ones."""
+  """Draws seconds of each call: [count, turns], log-normal, always the same."""
   sigma = np.log(long / median) / _TWO_PERCENT
   draws = np.random.default_rng(0).normal(size=(count, turns))
   return median * np.exp(sigma * draws)

@@ -174,7 +174,7 @@ def whole(decoder):
 
 
 def blockwise(decoder, args):
-  """As `whole`, of `args.block` tokens at once, computed again backwards."""
+  """Runs as `whole`, on `args.block` tokens at once, recomputed backwards."""
   import torch
   from torch.utils.checkpoint import checkpoint
 

@@ -24,7 +24,7 @@ from agentrl.types import Batch, Rows
 
 
 def train(size: SamplingBenchSize, data: str) -> dict[str, BenchCase]:
-  """`learner.update` of the default GRPO and OPRL on the same rollout."""
+  """Times `learner.update` of default GRPO and OPRL on the same rollout."""
   s = sampling.setup(size, data)
   params = update_lib.init(s.algorithm, jax.random.key(0)).params['policy']
   collect = jax.jit(functools.partial(collect_lib.rollout_and_score, s))
@@ -63,7 +63,7 @@ def _update_work(learner, shape, batch: Batch) -> tuple[KernelWork, ...]:
 
 
 def _updater(learner: update_lib.Algorithm):
-  """collect -> metrics of one update; the state goes on and is donated."""
+  """Returns collect -> metrics of an update; the state goes on, donated."""
   state = update_lib.init(learner, jax.random.key(0))
   update = jax.jit(
     functools.partial(update_lib.update, learner), donate_argnums=0
@@ -78,7 +78,7 @@ def _updater(learner: update_lib.Algorithm):
 
 
 def gradient(size: SamplingBenchSize, data: str) -> dict[str, BenchCase]:
-  """A training step on full rows: gradient in micro-batches, then Adam.
+  """Times a training step on full rows: gradient in micro-batches, then Adam.
 
   Of all parameters, and of an adapter of `size.rank` on a frozen decoder.
   """
@@ -102,7 +102,7 @@ def gradient(size: SamplingBenchSize, data: str) -> dict[str, BenchCase]:
 
 
 def step(size: SamplingBenchSize, params=None) -> BenchCase:
-  """`gradient` of all parameters; None: drawn here, and held by it alone."""
+  """Times `gradient` of all parameters; None: drawn and held here alone."""
   shape, n, t = size.shape, size.rows, size.tokens
   if params is None:
     params = mesh.init(policy.module(shape).specs, jax.random.key(0))
@@ -145,7 +145,7 @@ def _stepper(size: SamplingBenchSize, whole, trained, frozen):
 
 
 def _full_rows(vocab: int, n: int, t: int) -> Rows:
-  """Rows without padding, all but the first token of each trained on."""
+  """Makes rows without padding, all but the first token of each trained on."""
   trained = jnp.ones((n, t), bool).at[:, 0].set(False)
   zero = jnp.zeros((n, t), jnp.int32)
   traj = jnp.broadcast_to(jnp.arange(n, dtype=jnp.int32)[:, None], (n, t))
@@ -163,7 +163,7 @@ def _full_rows(vocab: int, n: int, t: int) -> Rows:
 
 
 def iteration(size: SamplingBenchSize, data: str) -> dict[str, BenchCase]:
-  """Sampling, a reward and one update of GRPO without a reference model."""
+  """Times sampling, reward and one update of GRPO without a reference model."""
   del data
   c = grpo.get_config()
   c.micro_batch = min(4, size.batch)  # few: a last one that is not full costs
@@ -189,7 +189,7 @@ def iteration(size: SamplingBenchSize, data: str) -> dict[str, BenchCase]:
 def _answered(
   size: SamplingBenchSize, params, prompt: actor.Prompt, step
 ) -> Batch:
-  """Groups of answers to the first prompts; reward: share of even tokens."""
+  """Makes groups of answers to first prompts; reward: share of even tokens."""
   n, m = size.batch, size.new
   group = np.arange(n, dtype=np.int32) // size.group
   keys = jax.vmap(jax.random.fold_in, (0, None))(prompt.keys, step)

@@ -21,7 +21,7 @@ PRODUCTS = {'logprob': 4, 'forward_kl': 6, 'reverse_kl': 6, 'jensen': 8}
 
 
 def divergences(size: SamplingBenchSize, data: str) -> dict[str, BenchCase]:
-  """Value and gradient over all words, every token of the rows wanted."""
+  """Times value and gradient over all words, every token of rows wanted."""
   del data
   n, t, words, width = (
     size.rows,

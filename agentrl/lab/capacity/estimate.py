@@ -130,12 +130,12 @@ def estimate(
 
 
 def samplers(copies: Copies) -> Sizes:
-  """Sizes of the mesh of the devices that only collect: each has it whole."""
+  """Sizes the mesh of devices that only collect: each has the policy whole."""
   return dict.fromkeys(mesh.AXES, 1) | {'data': copies.devices}
 
 
 def held(specs, sizes: Sizes, rules: Mapping = mesh.RULES) -> int:
-  """Bytes of the parameters that one device holds under the rules."""
+  """Counts bytes of the parameters that one device holds under the rules."""
   leaves = jax.tree.leaves(specs, is_leaf=mesh.is_param)
   return sum(_shard(p, sizes, rules) for p in leaves)
 
@@ -146,7 +146,7 @@ def _shard(p: mesh.Param, sizes: Sizes, rules: Mapping = mesh.RULES) -> int:
 
 
 def moments(rule: optimizer.OptimizerConfig, specs, sizes: Sizes) -> int:
-  """Bytes of a role's optimizer state on one device."""
+  """Counts bytes of a role's optimizer state on one device."""
   array = lambda p: jax.ShapeDtypeStruct(p.shape, p.dtype)  # noqa: E731
   params = jax.tree.map(array, specs, is_leaf=mesh.is_param)
   state = jax.eval_shape(lambda p: optimizer.init(rule, p), params)
@@ -165,7 +165,7 @@ def memory(
   sizes: Sizes,
   copies: Copies = NO_COPIES,
 ) -> DeviceMemory:
-  """Bytes of one device of the mesh at the fullest moment."""
+  """Counts bytes of one device of the mesh at the fullest moment."""
   modules, rules = learner.context.modules, learner.context.rules
   stored = {role: held(m.specs, sizes) for role, m in modules.items()}
   batch, specs = mesh.num_shards('batch', sizes), decoder(learner)
@@ -195,7 +195,7 @@ def sampler(
   work: Workload,
   copies: Copies,
 ) -> DeviceMemory:
-  """Bytes of a device that only collects."""
+  """Counts bytes of a device that only collects."""
   sizes = samplers(copies)
   rollout, engines = sampling(learner, shape, work, sizes)
   return DeviceMemory(
@@ -212,7 +212,7 @@ def sampler(
 
 
 def versions(learner: Algorithm, sizes: Sizes, copies: Copies) -> float:
-  """Bytes of the copies that one device holds."""
+  """Counts bytes of the copies that one device holds."""
   modules = learner.context.modules
   each = sum(held(modules[role].specs, sizes) for role in copies.roles)
   still = sum(held(modules[role].specs, sizes) for role in copies.still)
@@ -227,7 +227,7 @@ def sampling(
   work: Workload,
   sizes: Sizes,
 ) -> tuple[float, float]:
-  """Bytes of one device that a rollout takes, and that engines keep.
+  """Counts bytes of one device that a rollout takes, and that engines keep.
 
   Parameters as tokens are written with them, and what slots have read.
   """
@@ -245,13 +245,13 @@ def sampling(
 
 
 def writing(shape: transformer.DecoderConfig, specs, sizes: Sizes) -> float:
-  """Bytes of the decoder as tokens are written with it."""
+  """Counts bytes of the decoder as tokens are written with it."""
   whole = held(specs, sizes, mesh.COMPUTE)
   return whole * jnp.dtype(shape.dtype).itemsize / FLOAT
 
 
 def decoder(learner: Algorithm):
-  """Specs of what the policy reads with: its own, or what roles share."""
+  """Returns specs of what the policy reads with: its own, or shared ones."""
   modules = learner.context.modules
   return modules[shared_base.BASE if frozen(learner) else POLICY].specs
 
@@ -264,7 +264,7 @@ def frozen(learner: Algorithm) -> bool:
 def gathered(
   shape: transformer.DecoderConfig, specs, sizes: Sizes, fixed: bool
 ) -> float:
-  """Bytes of what is gathered of the decoder at once, and of such gradients.
+  """Counts bytes gathered of the decoder at once, and of such gradients.
 
   Layers one by one, or all where no layer is computed again; a small
   vocabulary whole. A `fixed` one has no gradients.
@@ -282,7 +282,7 @@ def gathered(
 def activations(
   shape: transformer.DecoderConfig, work: Workload, sizes: Sizes
 ) -> float:
-  """Bytes that a micro-batch of one device holds between its two passes.
+  """Counts bytes that a micro-batch of one device holds between its two passes.
 
   What each layer keeps (`remat`), all of the one layer that is gone through
   backwards, and the head's blocks of words.
@@ -318,7 +318,7 @@ def activations(
 
 
 def matrices(shape: transformer.DecoderConfig) -> float:
-  """Parameters that multiply a token in its layers."""
+  """Counts parameters that multiply a token in its layers."""
   h, g, d = shape.heads, shape.kv_heads, shape.head_dim
   mlp = 3 * shape.width * shape.mlp * max(1, shape.top_k)
   router = shape.width * shape.experts
@@ -339,7 +339,7 @@ def _reading(shape: transformer.DecoderConfig, work: Workload) -> str:
 def pass_flops(
   shape: transformer.DecoderConfig, tokens: float, pairs: float, scored: float
 ) -> float:
-  """FLOPs of one pass forward.
+  """Counts the FLOPs of one pass forward.
 
   2 P tokens + 4 H d L pairs + 2 D V scored: P parameters of matrices, pairs of
   a token and a key it sees, tokens whose log-prob is asked for.
@@ -350,7 +350,7 @@ def pass_flops(
 
 
 def passes(learner: Algorithm, work: Workload) -> tuple[int, int]:
-  """Passes of a step through its rows: forward only, and forward with backward.
+  """Counts passes of a step through its rows: forward, and with backward.
 
   The policy each epoch, and once more where old log-probs are wanted; every
   other role is read once, and once more both ways if it is trained.
@@ -364,7 +364,7 @@ def passes(learner: Algorithm, work: Workload) -> tuple[int, int]:
 def flops(
   learner: Algorithm, shape: transformer.DecoderConfig, work: Workload
 ) -> Flops:
-  """FLOPs of a step.
+  """Counts the FLOPs of a step.
 
   Backwards a product costs two, or one if its matrix stays as it is, and one
   more if it is computed again. What services say is not known in advance.

@@ -48,7 +48,7 @@ _BY_CORES = ('v4', 'v5p')
 
 
 def parse(name: str) -> Topology:
-  """'v5e-16' (as the cloud names slices), '8xH100' or 'h100-8' -> Topology.
+  """Parses 'v5e-16' (a cloud's slice), '8xH100' or 'h100-8' -> Topology.
 
   Raises: ValueError for a chip or a count that is not known.
   """
@@ -69,7 +69,7 @@ def parse(name: str) -> Topology:
 
 
 def scaled(where: Topology, devices: int) -> Topology:
-  """So many devices of the same kind, under the name that `parse` reads."""
+  """Scales to so many devices of the kind, by the name that `parse` reads."""
 
   def count(match: re.Match) -> str:
     return str(int(match[0]) * devices // where.devices)

@@ -31,7 +31,7 @@ def report(
   model: str | None = None,
   measured: str | None = None,
 ) -> str:
-  """The table of the config on the topology, and what to change.
+  """Returns the table of the config on the topology, and what to change.
 
   Args:
     measured: seconds of a batch, or a run: see pace.read; on c's devices
@@ -49,7 +49,7 @@ def report(
 
 
 def language(c: Config, model: str | None = None) -> Language:
-  """The decoder and the tokenizer of a checkpoint, or else of the config.
+  """Reads the decoder and tokenizer of a checkpoint, or else of the config.
 
   Args:
     model: a directory, or a name on the hub; no weights are fetched
@@ -69,7 +69,7 @@ def fits(step: Estimate, where: Topology) -> bool:
 
 
 def peak(step: Estimate) -> float:
-  """Bytes of the fullest device, at its fullest moment."""
+  """Counts bytes of the fullest device, at its fullest moment."""
   return max(x.peak for x in (step.memory, step.sampler) if x)
 
 
@@ -103,7 +103,7 @@ def copies(c: Config, learner: Algorithm) -> Copies:
 
 
 def on_topology(c: Config, where: Topology) -> Config:
-  """The config as it runs on the topology: mesh sizes, and compute dtype."""
+  """Fits the config to the topology: mesh sizes, and compute dtype."""
   sizes = mesh.shape_of(c.mesh)
   if not staleness_checks.set_aside(c):  # beside which every size must be named
     sizes = mesh.sizes(sizes, where.devices)
@@ -141,7 +141,7 @@ def work(c: Config, lm: Language) -> Workload:
 
 
 def table(c: Config, where: Topology, e: Estimate) -> Iterator[str]:
-  """Lines for people to read."""
+  """Writes lines for people to read."""
   w, m, chip = e.work, e.memory, where.chip
   used = math.prod(e.sizes.values()) + staleness_checks.set_aside(c)
   axes = ' '.join(f'{name}={n}' for name, n in e.sizes.items() if n > 1)
@@ -173,7 +173,7 @@ def table(c: Config, where: Topology, e: Estimate) -> Iterator[str]:
 
 
 def seconds(e: Estimate, where: Topology) -> tuple[float, float]:
-  """Lower bounds of an update and of a rollout, at the peak rates of chips."""
+  """Bounds seconds of an update and a rollout from below, at peak rates."""
   w, chip, used = e.work, where.chip, math.prod(e.sizes.values())
   passes = w.turns * w.message * -(-w.batch // w.slots)
   return (
@@ -186,7 +186,7 @@ def seconds(e: Estimate, where: Topology) -> tuple[float, float]:
 
 
 def paced(c: Config, where: Topology, took: pace.Pace) -> Iterator[str]:
-  """Lines on the staleness to take at a pace measured on c's devices."""
+  """Writes lines on the staleness to take at a pace measured on c's devices."""
   sizes = mesh.shape_of(on_topology(c, where).mesh)
   learners = math.prod(sizes.values())
   return pace.lines(
@@ -204,7 +204,7 @@ def counted(lm: Language) -> str:
 
 
 def advice(c: Config, where: Topology, lm: Language) -> str:
-  """The first changes with which it fits, or that there are none."""
+  """Returns the first changes with which it fits, or that there are none."""
   for changes in candidates(c, where):
     least = changes['mesh.fsdp']
     # The smallest micro-batches first: where they do not fit, none do.
@@ -234,7 +234,7 @@ def advice(c: Config, where: Topology, lm: Language) -> str:
 
 
 def fewest(c: Config, where: Topology, lm: Language) -> str:
-  """The fewest devices of this kind on which it fits: of 1, 2, 4 and so on."""
+  """Finds the fewest devices of this kind on which it fits: of 1, 2, 4, ..."""
   for count in (2**i for i in range(_MOST_DEVICES.bit_length())):
     there = hardware.scaled(where, count)
     for changes in candidates(c, there):
@@ -248,7 +248,7 @@ def fewest(c: Config, where: Topology, lm: Language) -> str:
 
 
 def _flags(c: Config, changes: dict) -> str:
-  """The flags that make these changes."""
+  """Returns the flags that make these changes."""
   now = fields.flat(c)
   return ' '.join(
     f'--config.{k}={v}' for k, v in changes.items() if now.get(k) != v
@@ -258,7 +258,7 @@ def _flags(c: Config, changes: dict) -> str:
 def _fitting(
   c, changes: dict, where: Topology, lm: Language
 ) -> Estimate | None:
-  """The estimate of the changed config if it fits, else None."""
+  """Returns the estimate of the changed config if it fits, else None."""
   try:
     step = estimate(fields.changed(c, changes), where, lm)
   except ValueError:  # a mesh that the model or the batch does not divide into
@@ -267,7 +267,7 @@ def _fitting(
 
 
 def candidates(c: Config, where: Topology) -> Iterator[dict]:
-  """Changes of the config, those that cost least first.
+  """Lists changes of the config, those that cost least first.
 
   Splitting over all devices costs traffic, bfloat16 digits, and what is
   recomputed up to a third of the time; each adds to the last.
@@ -293,5 +293,5 @@ def _lines(parts, unit: float) -> Iterator[str]:
 
 
 def line(name: str, value: float) -> str:
-  """A row of a table."""
+  """Returns a row of a table."""
   return f'  {name:<24} {value:>10.3f}'

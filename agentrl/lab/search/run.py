@@ -77,12 +77,12 @@ def search(
 
 
 def outcome(played: Sequence[Played]) -> list[float | None]:
-  """Values of ends are the task's own score; of other states nothing."""
+  """Values ends by the task's own score, and other states not at all."""
   return [x.score if x.ended else None for x in played]
 
 
 def truth(played: Sequence[Played]) -> list[float | None]:
-  """Values of ends are the task's own score, of others the environment's."""
+  """Values ends by the task's own score, others by the environment's."""
   return [x.score if x.ended else x.value for x in played]
 
 

@@ -84,7 +84,7 @@ def mcts(
   width: domain.Count = 4,
   extra: domain.NotNegative = 0.0,
 ) -> Search:
-  """Monte Carlo tree search with UCT, see ops.tree_search.uct.
+  """Runs Monte Carlo tree search with UCT, see ops.tree_search.uct.
 
   From the root down to a node with fewer than `width` calls spent on it, by
   Q + c √(ln N / (n + extra)); there one message is asked for. The value of what

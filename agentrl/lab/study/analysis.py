@@ -70,7 +70,7 @@ def report(s: Study, run: execute.Runner) -> dict[str, Any]:
 def one_setting(
   s: Study, env: str, setting: str, asks: Sequence[RunRequest], results: Found
 ) -> dict[str, Any]:
-  """Arms and their differences at one setting of one environment."""
+  """Summarizes arms and their differences at one setting of an environment."""
   here = [a for a in asks if a.env == env]
   runs = {
     arm.name: {a.seed: results.get(a) for a in here if a.arm == arm.name}
@@ -96,7 +96,7 @@ def one_setting(
 def threshold(
   s: Study, runs: Mapping[str, Mapping[int, RunResult | None]]
 ) -> float:
-  """Mean final success of the study's threshold arm; NaN if none ended."""
+  """Averages final success of the study's threshold arm; NaN if none ended."""
   ends = [final(s, ran) for ran in runs[s.threshold].values() if ran]
   return float(np.mean(ends)) if ends else np.nan
 
@@ -106,7 +106,7 @@ def final(s: Study, ran: RunResult) -> float:
 
 
 def measures(s: Study, ran: RunResult | None, level: float) -> dict[str, float]:
-  """Every measure of a run; NaN where it did not end."""
+  """Returns every measure of a run; NaN where it did not end."""
   if ran is None:
     return dict.fromkeys(MEASURES, np.nan)
   x, y = execute.upto(ran.env_steps, ran.success, s.env_steps)
@@ -127,7 +127,7 @@ def measures(s: Study, ran: RunResult | None, level: float) -> dict[str, float]:
 
 
 def arm_summary(s: Study, arm: Arm, rate, runs, values) -> dict[str, Any]:
-  """Everything about one arm."""
+  """Reports everything about one arm."""
   ended = {seed: ran for seed, ran in runs.items() if ran}
   rans = ended.values()
   shaky = {
@@ -174,7 +174,7 @@ def plain(x: float) -> float | None:
 
 
 def summary(values: Sequence[float], level: float) -> dict | None:
-  """Mean, median, interquartile mean with intervals; None without a value.
+  """Returns mean, median, interquartile mean with intervals; None if empty.
 
   One value has no interval.
   """
@@ -201,7 +201,7 @@ def summary(values: Sequence[float], level: float) -> dict | None:
 
 
 def curve(lines, budget: float, level: float) -> dict | None:
-  """The mean learning curve up to the budget, of two runs with its interval."""
+  """Averages curves up to the budget, with an interval from two runs on."""
   if not lines:
     return None
   at = np.linspace(0, budget, POINTS)
@@ -214,7 +214,7 @@ def curve(lines, budget: float, level: float) -> dict | None:
 
 
 def means(runs: Sequence[Mapping[str, float]], names: Mapping[str, str]):
-  """{label: mean over runs} of the metrics that the runs have."""
+  """Returns {label: mean over runs} of the metrics that the runs have."""
   out = {}
   for label, name in names.items():
     x = [r[name] for r in runs if name in r and np.isfinite(r[name])]
@@ -229,7 +229,7 @@ Values = Mapping[str, Mapping[int, Mapping[str, float]]]
 def pair(
   values: Values, a: str, b: str, measure: str, level: float
 ) -> paired.Paired | None:
-  """a - b over the pairs that both arms have; None if fewer than two ended."""
+  """Returns a - b over the pairs of both arms; None if fewer than two ended."""
   seeds = sorted(values[a].keys() & values[b].keys())
   x, y = ([values[arm][i][measure] for i in seeds] for arm in (a, b))
   if np.sum(np.isfinite(x) & np.isfinite(y)) < 2:
@@ -238,7 +238,7 @@ def pair(
 
 
 def comparisons(s: Study, values: Values) -> list[dict[str, Any]]:
-  """Every arm with the reference, and every claim's two arms.
+  """Returns every arm with the reference, and every claim's two arms.
 
   Holm's correction is over the comparisons of one measure.
   """
@@ -299,7 +299,7 @@ def _found(rows: Sequence[Mapping], claim) -> dict | None:
 
 
 def power(s: Study, envs: Mapping[str, Mapping]) -> dict[str, Any] | None:
-  """The smallest difference that pairs of the measured spread find (80%)."""
+  """Returns the least difference that pairs of this spread find (80%)."""
   spread = [
     row['sd']
     for env in envs.values()

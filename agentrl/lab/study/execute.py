@@ -50,19 +50,19 @@ def seeds(s: Study) -> dict[str, list[int]]:
 
 
 def area(s: Study, ran: RunResult) -> float:
-  """Mean success over the budget of environment steps."""
+  """Averages success over the budget of environment steps."""
   return paired.area(*upto(ran.env_steps, ran.success, s.env_steps))
 
 
 def upto(x, y, budget: float):
-  """The curve cut at the budget; one that ends before stays where it was."""
+  """Cuts the curve at the budget; one that ends before stays where it was."""
   inside = x < budget
   end = np.interp(budget, x, y)
   return np.append(x[inside], budget), np.append(y[inside], end)
 
 
 def tune(s: Study, run: Runner) -> dict[str, dict[str, dict]]:
-  """{env: {arm: {'grid': [[rate, scores]], 'best', 'widened', 'edge'}}}.
+  """Tunes {env: {arm: {'grid': [[rate, scores]], 'best', 'widened', 'edge'}}}.
 
   The best rate has the highest mean area; a run that did not end counts 0.
   """
@@ -110,7 +110,7 @@ def _best(tried: Mapping[float, Sequence[float]]) -> float:
 
 
 def _beyond(best: float, rates: Sequence[float], ratio: float):
-  """The next rate outside, if the best one is at an edge."""
+  """Returns the next rate outside, if the best one is at an edge."""
   if best == rates[0]:
     return [float(f'{best / ratio:.3g}')]
   return [float(f'{best * ratio:.3g}')] if best == rates[-1] else []
@@ -119,7 +119,7 @@ def _beyond(best: float, rates: Sequence[float], ratio: float):
 def pairs(
   s: Study, rates: Mapping[str, Mapping[str, float]], setting: str
 ) -> list[RunRequest]:
-  """The runs of all arms at the setting's rates, pair by pair."""
+  """Returns the runs of all arms at the setting's rates, pair by pair."""
   return [
     RunRequest(env, a.name, rates[env][a.name], seed)
     for env in s.envs
@@ -130,7 +130,7 @@ def pairs(
 
 
 def trained(s: Study, workdir: str, places: int, together: int) -> Runner:
-  """Runs of experiments.train, in folders below workdir; skips what is done.
+  """Makes runs of experiments.train in folders below workdir; skips done ones.
 
   Args:
     places: processes at a time
@@ -163,7 +163,7 @@ def _shared(s: Study, a: RunRequest) -> dict:
 
 
 def _warm(s: Study, workdir: str, a: RunRequest) -> runs.SweepRun:
-  """The supervised run that all arms of the pair begin with."""
+  """Returns the supervised run that all arms of the pair begin with."""
   changes = {**_shared(s, a), 'seed': a.seed, 'steps': 0}
   return runs.planned(_warm_name(a), s.warm, changes, workdir)
 
@@ -184,7 +184,7 @@ def _run(s: Study, arm: Arm, workdir: str, a: RunRequest) -> runs.SweepRun:
 def planned(
   s: Study, workdir: str, a: RunRequest
 ) -> tuple[runs.SweepRun, runs.SweepRun]:
-  """A run, and the warm start that it begins with; both checked."""
+  """Returns a run, and the warm start that it begins with; both checked."""
   return _run(s, s.arm(a.arm), workdir, a), _warm(s, workdir, a)
 
 
@@ -204,12 +204,12 @@ def check_all(s: Study, workdir: str) -> None:
 
 
 def read(workdir: str) -> RunResult:
-  """The curve of a finished run."""
+  """Returns the curve of a finished run."""
   return result(metrics.read(os.path.join(workdir, 'metrics.jsonl')))
 
 
 def result(rows: Sequence[Mapping[str, Any]]) -> RunResult:
-  """The curve of rows, one of which at least is an evaluation."""
+  """Returns the curve of rows, one of which at least is an evaluation."""
   env_steps = tokens = 0.0
   points: list[tuple] = []
   values: dict[str, list[float]] = {}
@@ -250,7 +250,7 @@ def keep_protocol(s: Study, workdir: str) -> None:
 
 
 def _plain(s: Study) -> dict:
-  """The fixed parts of a study, as JSON."""
+  """Returns the fixed parts of a study, as JSON."""
   fields = vars(s) | {
     'told': s.extra_metrics,  # the name in protocols that are written
     'arms': [a._asdict() for a in s.arms],

@@ -61,7 +61,7 @@ def gain(
 def table(
   gains: Sequence[Gain], names: tuple[str, str] = ('before', 'after')
 ) -> str:
-  """Markdown: means of the two with 95% intervals, and their difference."""
+  """Writes Markdown: means of the two with 95% intervals, and difference."""
   heads = 'metric', *names, 'difference, 95% interval', 'runs'
   rows = [f'| {" | ".join(heads)} |', '|---|---|---|---|---|']
   for x in gains:
@@ -81,7 +81,7 @@ def table(
 
 
 def runs_in(folder: str) -> list[str]:
-  """Folders of runs below one, as a sweep makes them; or the run itself.
+  """Lists run folders below one, as a sweep makes them; or the run itself.
 
   Raises:
     ValueError: there is none.

@@ -37,7 +37,7 @@ Panel = Mapping[str, Any]
 
 
 def panel(s: Study, workdir: str) -> Panel:
-  """The panel of a study; task sets that are not stored yet are made.
+  """Returns the panel of a study; task sets that are not stored yet are made.
 
   Args:
     workdir: of the study
@@ -47,7 +47,7 @@ def panel(s: Study, workdir: str) -> Panel:
 
 
 def digest(of: Panel) -> str:
-  """SHA-256 of a panel, whatever the order of its names."""
+  """Hashes a panel (SHA-256), whatever the order of its names."""
   text = json.dumps(of, sort_keys=True, separators=(',', ':'))
   return hashlib.sha256(text.encode()).hexdigest()
 
@@ -81,7 +81,7 @@ def _of_tables(s: Study) -> dict[str, dict[str, list[str]]]:
 
 
 def mdp_keys(arguments: Mapping[str, Any], numbers: list[int]) -> list[str]:
-  """A content key of the tasks of every seed.
+  """Returns a content key of the tasks of every seed.
 
   Args:
     arguments: of `tabular.train.curves`
@@ -95,7 +95,7 @@ def mdp_keys(arguments: Mapping[str, Any], numbers: list[int]) -> list[str]:
 
 
 def _mdp_key(tasks: mdp.MDP) -> str:
-  """Of what is whole in it; its potential follows from that."""
+  """Hashes what is whole in it; its potential follows from that."""
   whole = (tasks.next, tasks.start, tasks.won, tasks.over)
   numbers = [np.asarray(x, '<i4') for x in whole]
   shapes = repr([x.shape for x in numbers] + [f'{float(tasks.slip):.6g}'])
@@ -127,7 +127,7 @@ def _of_runs(s: Study, workdir: str) -> dict[str, dict[str, list[dict]]]:
 def _configs(
   s: Study, workdir: str, env: str, seed: int, tuning: bool
 ) -> Iterator[tuple[str, Any]]:
-  """The config of the warm starts and of every arm."""
+  """Returns the config of the warm starts and of every arm."""
   for arm in s.arms:
     a = execute.RunRequest(env, arm.name, s.rate, seed, tuning)
     ours, warm = execute.planned(s, workdir, a)

@@ -41,7 +41,7 @@ def plan(
   seeds: int,
   workdir: str,
 ) -> tuple[list[SweepRun], list[SweepRun]]:
-  """(warm starts, runs) of every method on the same seeds, all checked.
+  """Plans (warm starts, runs) of every method on the same seeds, all checked.
 
   Methods with the same model, environment and warm start share the warm starts
   of the first; any other has its own. A config that evaluates at its ends only

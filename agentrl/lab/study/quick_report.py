@@ -29,7 +29,7 @@ Arms = Mapping[str, Sequence[RunCurves]]
 
 
 def read(paths: Sequence[str]) -> list[RunCurves]:
-  """The runs of these folders, each with a curve to compare.
+  """Returns the runs of these folders, each with a curve to compare.
 
   Raises:
     ValueError: fewer than two, or one that was not evaluated since it began RL.
@@ -57,7 +57,7 @@ def read(paths: Sequence[str]) -> list[RunCurves]:
 
 
 def arms(compared: Sequence[RunCurves]) -> dict[str, list[RunCurves]]:
-  """The runs by config, see curves.arms.
+  """Returns the runs by config, see curves.arms.
 
   Raises:
     ValueError: two runs of one arm have the same seed.
@@ -78,7 +78,7 @@ def arms(compared: Sequence[RunCurves]) -> dict[str, list[RunCurves]]:
 def make(
   compared: Sequence[RunCurves], missing: Sequence[str] = ()
 ) -> dict[str, Any]:
-  """The report of these runs, for agentrl.report.study.page.
+  """Returns the report of these runs, for agentrl.report.study.page.
 
   Args:
     missing: runs that did not end, which only a warning counts
@@ -153,7 +153,7 @@ def make(
 
 
 def _study(groups: Arms, each: Sequence[RunResult]) -> Study:
-  """The study of these runs, its budget where the shortest one ends."""
+  """Returns the study of these runs, its budget where the shortest one ends."""
   first = next(iter(groups))
   run = groups[first][0]
   return Study(
@@ -174,7 +174,7 @@ def _study(groups: Arms, each: Sequence[RunResult]) -> Study:
 
 
 def measured(s: Study, ran: RunResult) -> dict[str, float]:
-  """Measures of a run; NaN where no evaluation is near.
+  """Returns measures of a run; NaN where no evaluation is near.
 
   A curve is straight between evaluations. With x_i their environment steps and
   X the budget, a value at X needs min_i |x_i − X| <= NEAR_END X, and an area
@@ -223,7 +223,7 @@ def _sparse(values: Mapping[str, Mapping[int, Mapping]]) -> Iterable[str]:
 def difference(
   a: Mapping[int, float], b: Mapping[int, float], level: float = 0.95
 ) -> dict[str, Any]:
-  """a - b, {seed: value} each, with its interval and how it was made.
+  """Returns a - b, {seed: value} each, with its interval and how it was made.
 
   Paired over the seeds of the smaller arm if the other has all of them, else
   as independent means. Empty if an arm has no value; without an interval if one
@@ -252,7 +252,7 @@ def difference(
 
 
 def _warnings(groups: Arms, missing: Sequence[str]) -> Iterable[str]:
-  """What a reader has to know before any number."""
+  """Yields what a reader has to know before any number."""
   if missing:
     yield (
       f'{_count(len(missing), "run")} did not end and'
@@ -277,7 +277,7 @@ def _warnings(groups: Arms, missing: Sequence[str]) -> Iterable[str]:
 
 
 def _differing(groups: Arms) -> list[str]:
-  """What arms should have in common and do not: 'steps: a 12, b 24'."""
+  """Lists what arms should have in common and do not: 'steps: a 12, b 24'."""
   first, *others = groups
   fields: dict[str, dict[str, Any]] = {}
   for name in others:
@@ -292,7 +292,7 @@ def _differing(groups: Arms) -> list[str]:
 
 
 def _protocol(s: Study, groups: Arms, setting: Mapping) -> list[list[str]]:
-  """How the runs were made and compared."""
+  """Says how the runs were made and compared."""
   hows = dict.fromkeys(row['how'] for row in setting['comparisons'])
   rates = {name: x['rate'] for name, x in setting['arms'].items()}
   learning = ', '.join(f'{k} {numbers.rate(x)}' for k, x in rates.items())

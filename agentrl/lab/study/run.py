@@ -21,7 +21,7 @@ PACKAGES = ('jax', 'flax', 'optax', 'numpy', 'scipy')
 
 
 def load(path: str) -> Study:
-  """The study of a file, checked."""
+  """Returns the study of a file, checked."""
   module = runs.load(path)
   if 'get_study' not in vars(module):
     raise ValueError(f'{path} has no get_study(); see configs/studies/oprl.py')
@@ -33,7 +33,7 @@ def load(path: str) -> Study:
 def run(
   s: Study, workdir: str, places: int, together: int = 1
 ) -> dict[str, Any]:
-  """Everything that is not done yet, then the report."""
+  """Runs everything that is not done yet, then writes the report."""
   if s.by == 'tabular':
     tabular_runner.check_all(s)
     tabular_runner.compile_little()
@@ -47,7 +47,7 @@ def run(
 
 
 def sign(report: dict[str, Any], *flags: str) -> dict[str, Any]:
-  """The report with how it was made: command, versions, hardware."""
+  """Returns the report with how it was made: command, versions, hardware."""
   command = 'python', '-m', 'experiments.compare', *flags
   return report | {
     'commands': [shlex.join(command)],
@@ -63,7 +63,7 @@ def sign(report: dict[str, Any], *flags: str) -> dict[str, Any]:
 
 
 def publish(report: Mapping[str, Any], workdir: str) -> str:
-  """What to print of a report; writes report.html and report.json.
+  """Writes report.html and report.json; returns what to print of a report.
 
   Args:
     workdir: where to; '': nowhere

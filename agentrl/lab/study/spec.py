@@ -50,7 +50,7 @@ def method_arm(
   rates: Mapping[str, float] | None = None,
   **fields: Any,
 ) -> Arm:
-  """The arm of configs/<config>.py, by default of its own name and label.
+  """Builds the arm of configs/<config>.py; by default its own name and label.
 
   Args:
     rates: of roles beside the policy, over the policy's
@@ -62,7 +62,7 @@ def method_arm(
 
 
 def placed(arms: tuple[Arm, ...], env: str) -> tuple[Arm, ...]:
-  """The arms, each with that argument of its config."""
+  """Builds the arms, each with that argument of its config."""
   return tuple(a._replace(config=f'{a.config}:{env}') for a in arms)
 
 
@@ -84,7 +84,7 @@ class Claim(NamedTuple):
 
 
 def area_claim(text: str, arm: str, baseline: str, claimed: float) -> Claim:
-  """A claim about success, mean over the budget."""
+  """Makes a claim about success, mean over the budget."""
   return Claim(text, arm, baseline, 'area', claimed)
 
 

@@ -38,7 +38,7 @@ class ArmRuns(NamedTuple):
 
 
 def runner(s: Study, workdir: str, places: int = 1) -> Runner:
-  """Runs of `tabular.curves`; all rates and seeds of an arm are one program.
+  """Makes runs of `tabular.curves`; an arm's rates and seeds are one program.
 
   The study's changes, and then an environment's, are arguments of `curves`:
   world, iterations, settings, ... What is done is kept below workdir.
@@ -71,7 +71,7 @@ def runner(s: Study, workdir: str, places: int = 1) -> Runner:
 
 
 def programs(asks: Sequence[RunRequest]) -> dict[RunRequest, ArmRuns]:
-  """The program that each run is part of; equal ones for all of its runs."""
+  """Names the program that each run is part of; equal for all of its runs."""
   together = defaultdict(list)
   for a in asks:
     together[a.env, a.arm, a.tuning].append(a)
@@ -89,7 +89,7 @@ def programs(asks: Sequence[RunRequest]) -> dict[RunRequest, ArmRuns]:
 def _made(
   s: Study, todo: Sequence[ArmRuns], places: int
 ) -> Iterator[tuple[ArmRuns, dict]]:
-  """The curves of every program, in whichever order they are done."""
+  """Yields the curves of every program, in whichever order they are done."""
   places = min(places, len(todo))
   if places < 2:
     for p in todo:
@@ -110,13 +110,13 @@ def _made(
 
 
 def _begin(cores, parent: int) -> None:
-  """A process of the pool, on cores of its own."""
+  """Begins a process of the pool, on cores of its own."""
   child.begin(parent, cores.get())
   compile_little()
 
 
 def compile_little() -> None:
-  """Programs are small and run once: most of the time is compilation."""
+  """Lowers optimization: programs are small, run once, and mostly compile."""
   jax.config.update('jax_disable_most_optimizations', True)
 
 
@@ -130,14 +130,14 @@ def check_all(s: Study) -> None:
 
 
 def config(arm: Arm) -> Config:
-  """The arm's config, its rates in units of the one asked for."""
+  """Returns the arm's config, its rates in units of the one asked for."""
   path, _, arg = arm.config.partition(':')
   c = sweep_runs.load(path).get_config(arg)
   return fields.read(config_file.change(c, {**arm.changes, **arm.rates}))
 
 
 def _play(s: Study, p: ArmRuns) -> dict:
-  """Curves [R, S, I + 1] and metrics [R, S], as JSON."""
+  """Returns curves [R, S, I + 1] and metrics [R, S], as JSON."""
   start, arm = time.monotonic(), s.arm(p.arm)
   arguments = {**s.changes, **s.envs[p.env].changes}
   got = train.curves(

@@ -102,7 +102,7 @@ def gap(x: Mapping[str, Any], a: str, b: str) -> paired.Paired:
 
 
 def table(d: Design, x: Mapping[str, Any]) -> str:
-  """Markdown: success by arm, then claims with their differences."""
+  """Writes Markdown: success by arm, then claims with their differences."""
   head = ['arm', 'before, %', 'after, %', 'each seed, %', *d.shown]
   lines = [f'| {" | ".join(head)} |', '|---' * len(head) + '|']
   for arm in d.arms:

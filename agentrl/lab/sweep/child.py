@@ -15,14 +15,14 @@ PARENT_DEATH = 1  # PR_SET_PDEATHSIG of linux/prctl.h
 
 
 def end_with(parent: int) -> None:
-  """This process, a child of that one, ends when it does, however it ends."""
+  """Ends this process, a child of that one, when it ends, however it does."""
   ctypes.CDLL(None).prctl(PARENT_DEATH, signal.SIGKILL)
   if os.getppid() != parent:  # it died before that
     os._exit(1)
 
 
 def begin(parent: int, cores: set[int]) -> None:
-  """This process, a child of that one, has these cores and ends with it."""
+  """Gives this process, a child of that one, these cores; it ends with it."""
   end_with(parent)
   os.sched_setaffinity(0, cores)
 

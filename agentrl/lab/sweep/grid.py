@@ -24,14 +24,14 @@ LONGEST = 80  # characters of a name
 
 
 def grid(**axes: Iterable[Any]) -> Iterator[dict[str, Any]]:
-  """Every combination; the last axis varies fastest. `__` stands for a dot."""
+  """Lists every combination; the last axis is fastest. `__` means a dot."""
   names = [name.replace('__', '.') for name in axes]
   for values in itertools.product(*axes.values()):
     yield dict(zip(names, values, strict=True))
 
 
 def zipped(**axes: Sequence[Any]) -> Iterator[dict[str, Any]]:
-  """The first values together, then the second ones, and so on."""
+  """Zips axes: the first values together, then the second ones, and so on."""
   sizes = {name: len(values) for name, values in axes.items()}
   if len(set(sizes.values())) > 1:
     raise ValueError(f'axes that are zipped have equal lengths, not {sizes}')
@@ -43,7 +43,7 @@ def zipped(**axes: Sequence[Any]) -> Iterator[dict[str, Any]]:
 def draws(
   n: int, seed: int = 0, **axes: tuple[str, float, float]
 ) -> Iterator[dict[str, Any]]:
-  """n random points; an axis is ('uniform' | 'log', low, high)."""
+  """Draws n random points; an axis is ('uniform' | 'log', low, high)."""
   r = np.random.default_rng(seed)
   for _ in range(n):
     point = {}
@@ -60,7 +60,7 @@ def draws(
 
 
 def axis(text: str) -> tuple[str, list[Any]]:
-  """'role.policy.lr=3e-4,1e-3' -> its path and values, as Python reads them."""
+  """Parses 'role.policy.lr=3e-4,1e-3' into path and values, read as Python."""
   path, sign, values = text.partition('=')
   if not sign or not values:
     raise ValueError(f'--grid={text!r} is not PATH=VALUE,VALUE,...')
@@ -69,7 +69,7 @@ def axis(text: str) -> tuple[str, list[Any]]:
 
 
 def changes(texts: Sequence[str]) -> dict[str, Any]:
-  """['steps=20', 'env.slip=0.2'] -> {'steps': 20, 'env.slip': 0.2}."""
+  """Parses ['steps=20', 'env.slip=0.2'] -> {'steps': 20, 'env.slip': 0.2}."""
   out = {}
   for text in texts:
     path, sign, value = text.partition('=')
@@ -80,7 +80,7 @@ def changes(texts: Sequence[str]) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-  """A value as Python reads it; a bare word is a string."""
+  """Returns a value as Python reads it; a bare word is a string."""
   try:
     return ast.literal_eval(text.strip())
   except (ValueError, SyntaxError):
@@ -109,7 +109,7 @@ def expand(
 
 
 def name_of(changes: Changes) -> str:
-  """A folder name that depends on the changes alone, whatever their order."""
+  """Names a folder by the changes alone, whatever their order."""
   text = ','.join(f'{k}={changes[k]}' for k in sorted(changes)) or 'base'
   safe = re.sub(r'[^\w.,=+-]', '_', text)
   if safe == text and len(text) <= LONGEST:
@@ -119,7 +119,7 @@ def name_of(changes: Changes) -> str:
 
 
 def of_seeds(seeds: list[str], init: list[str]) -> list[dict]:
-  """The changes of runs of --seeds and --init, one for each seed."""
+  """Returns the changes of runs of --seeds and --init, one for each seed."""
   if not seeds or not all(x.strip().isdecimal() for x in seeds):
     raise ValueError(
       '--seeds must be integers >= 0, such as --seeds=0,1,2, got'

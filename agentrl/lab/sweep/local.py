@@ -32,7 +32,7 @@ class _Running(NamedTuple):
 
 
 def cores(places: int) -> list[set[int]]:
-  """The usable cores, dealt out evenly; shared if there are more places."""
+  """Deals out the usable cores evenly; shared if there are more places."""
   usable = sorted(os.sched_getaffinity(0))
   if places > len(usable):
     return [set(usable)] * places

@@ -32,7 +32,7 @@ class SweepRun(NamedTuple):
 
 
 def expand(config: str, grids: Sequence[str], seeds: int) -> list[dict]:
-  """The changes of every run: by the config's `sweep`, --grid and --seeds."""
+  """Lists the changes of every run: by config's `sweep`, --grid and --seeds."""
   module = load(config.partition(':')[0])
   sweep = module.sweep if 'sweep' in vars(module) else None
   return grid.expand(sweep, [grid.axis(text) for text in grids], seeds)
@@ -44,7 +44,7 @@ def plan(config: str, runs, workdir: str) -> list[SweepRun]:
 
 
 def planned(name: str, config: str, changes, workdir: str) -> SweepRun:
-  """One run of experiments.train in workdir/name, checked."""
+  """Returns one run of experiments.train in workdir/name, checked."""
   there = os.path.join(workdir, name)
   try:
     c = validate.config(config_file.change(config_file.load(config), changes))
@@ -66,7 +66,7 @@ load = config_file.load_module  # of a config or a study
 
 
 def cache(workdir: str) -> dict[str, str]:
-  """Variables under which the runs of a sweep share what they compile.
+  """Returns variables under which a sweep's runs share what they compile.
 
   A run that differs in its seed only compiles nothing anew. None where the user
   has chosen a folder: its limit is the user's too, and JAX can write nothing
@@ -100,7 +100,7 @@ def _shared(changes: dict) -> dict:
 
 
 def _together(runs: Sequence[SweepRun]) -> local.Job:
-  """The command of runs in one process; experiments.train for one."""
+  """Returns the command of runs in one process; experiments.train for one."""
   first = runs[0]
   if len(runs) == 1:
     return first.job
@@ -159,7 +159,7 @@ def run(
 
 
 def _at(plan: Sequence[SweepRun], name: str) -> str:
-  """Progress of a run: step of all steps."""
+  """Returns the progress of a run: step of all steps."""
   r = next(r for r in plan if r.name == name)
   path = os.path.join(r.workdir, 'metrics.jsonl')
   try:
@@ -172,7 +172,7 @@ def _at(plan: Sequence[SweepRun], name: str) -> str:
 
 
 def results(plan: Sequence[SweepRun]) -> list[dict]:
-  """Every finished run: name, changes, its held-out rows in order."""
+  """Returns every finished run: name, changes, its held-out rows in order."""
   out = []
   for r in plan:
     if finished(r):
@@ -183,7 +183,7 @@ def results(plan: Sequence[SweepRun]) -> list[dict]:
 
 
 def table(plan: Sequence[SweepRun]) -> str:
-  """Held-out success before and after; also written beside the runs."""
+  """Writes held-out success before and after, also beside the runs."""
   rows = results(plan)
   path = os.path.join(os.path.dirname(plan[0].workdir), 'sweep.json')
   storage.write(path, json.dumps(rows, indent=2))

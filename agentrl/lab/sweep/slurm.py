@@ -10,7 +10,7 @@ from agentrl.runtime import install
 
 
 def pool(cluster: str | None, options_: str, workdir: str) -> Callable | None:
-  """`run` as `runs.run` takes it; None without a cluster: this machine."""
+  """Makes `run` for `runs.run`; None without a cluster: this machine."""
   if not cluster:
     return None
   parameters, folder = options(options_), os.path.join(workdir, '.submitit')
@@ -23,7 +23,7 @@ def pool(cluster: str | None, options_: str, workdir: str) -> Callable | None:
 
 
 def options(text: str) -> dict[str, str | int]:
-  """'slurm_partition=gpu,timeout_min=90' -> parameters of submitit."""
+  """Parses 'slurm_partition=gpu,timeout_min=90' into submitit's parameters."""
   out: dict[str, str | int] = {}
   for part in filter(None, text.split(',')):
     name, sign, value = part.partition('=')
@@ -86,7 +86,7 @@ def run(
 
 
 def words(job: Job) -> list[str]:
-  """The command with its variables, its output added to the job's log."""
+  """Builds the command with its variables, adding output to the job's log."""
   os.makedirs(os.path.dirname(job.log), exist_ok=True)
   script = f'exec "$@" >>{shlex.quote(job.log)} 2>&1'
   variables = [f'{k}={v}' for k, v in job.env.items() if k not in os.environ]

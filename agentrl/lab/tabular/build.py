@@ -35,7 +35,7 @@ class TabularCase(NamedTuple):
 
 
 def at_rate(learner: update.Algorithm, rate) -> update.Algorithm:
-  """The learner whose policy learns at `rate`, other roles in proportion."""
+  """Makes the learner whose policy learns at `rate`, others in proportion."""
   rules = learner.context.rules
   rules = {k: rule._replace(lr=rate * rule.lr) for k, rule in rules.items()}
   return learner._replace(context=learner.context._replace(rules=rules))
@@ -58,7 +58,7 @@ def case(
   optimizer: str,
   settings: Mapping[str, float],
 ) -> TabularCase:
-  """Everything that does not depend on rate and seed, all checks passed."""
+  """Builds all that does not depend on rate and seed, all checks passed."""
   for what, name, choices in (
     ('world', world, mdp.WORLDS),
     ('optimizer', optimizer, OPTIMIZERS),
@@ -95,7 +95,7 @@ def case(
 def _rules(
   rules: Mapping[str, optimizer_lib.OptimizerConfig], change
 ) -> dict[str, optimizer_lib.OptimizerConfig]:
-  """Rates in units of the policy's, from the first update on."""
+  """Returns rates in units of the policy's, from the first update on."""
   own = rules[update.POLICY].lr
   return {
     name: change(
@@ -107,7 +107,7 @@ def _rules(
 
 
 def fits(config: Config) -> registry.MethodSpec:
-  """The config's wiring; ValueError for what tables cannot stand for."""
+  """Checks the config's wiring; ValueError for what tables cannot stand for."""
   w, defaults = base.wiring(config), declared()
   for slot in ('task', 'prefix', 'rollout', 'collect'):
     path = 'rollout.kind' if slot == 'rollout' else slot

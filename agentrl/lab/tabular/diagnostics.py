@@ -19,7 +19,7 @@ CELLS = ('mt', 'mm', 'tt', 'ss', 'ssn')  # sums that bias and noise are made of
 
 
 def measures(learner, state: TrainState, batch: Batch, v, last):
-  """The batch's credit and signals against the truth: {name: []}.
+  """Returns the batch's credit and signals against the truth: {name: []}.
 
   Args:
     last: errors of the iteration before, see step_rewards.no_errors
@@ -48,7 +48,7 @@ def measures(learner, state: TrainState, batch: Batch, v, last):
 
 
 def cell_sums(credit, batch: Batch) -> dict[str, Array]:
-  """Sums that `bias_and_noise` is computed from: {name: []}.
+  """Returns the sums that `bias_and_noise` is computed from: {name: []}.
 
   A cell is the turns of equal index, state and action, which have one truth.
   """
@@ -71,7 +71,7 @@ def cell_sums(credit, batch: Batch) -> dict[str, Array]:
 
 
 def bias_and_noise(sums: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-  """Bias and noise of credit, from sums over its cells.
+  """Returns bias and noise of credit, from sums over its cells.
 
   {bias, noise: [...]}, in units of the truth's root mean square.
   """
@@ -86,7 +86,7 @@ def bias_and_noise(sums: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def summary(metrics: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-  """Means over iterations: all of them, and the EARLY first ones.
+  """Averages over iterations: all of them, and the EARLY first ones.
 
   credit correlation: with the exact advantage, over the turns of a batch; 0
     where either is constant

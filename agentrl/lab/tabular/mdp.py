@@ -40,7 +40,7 @@ class MDPSize(NamedTuple):
 def bifurcation(
   length: int = 5, choices: int = 4, slip: float = 0.0
 ) -> MDPSize:
-  """MDP of `length` turns of which one matters; which one differs by task.
+  """Builds an MDP of `length` turns; which one of them matters differs by task.
 
   A state is (task, turn, mark); the mark says whether the choice was right,
   once it was made. Won are trajectories that chose right, at their end.
@@ -76,7 +76,7 @@ def bifurcation(
 
 
 def key_door(size: int = 5, turns: int = 24, slip: float = 0.1) -> MDPSize:
-  """A grid in which a key has to be fetched before the door opens.
+  """Returns a grid in which a key has to be fetched before the door opens.
 
   A state is (task, has the key, cell); key, door and start are in different
   cells. Moves against the wall stay.
@@ -108,7 +108,7 @@ def key_door(size: int = 5, turns: int = 24, slip: float = 0.1) -> MDPSize:
 def chain(
   length: int = 10, turns: int = 40, actions: int = 4, slip: float = 0.1
 ) -> MDPSize:
-  """A chain of `length` places with one action on and one back at each.
+  """Returns a chain of `length` places with one action on and one back at each.
 
   Which actions these are differs by place and task; the others stay. Won is
   the last place, and the start is the first, at which the one back stays.
@@ -142,7 +142,7 @@ WORLDS: dict[str, Callable[..., MDPSize]] = {
 
 
 def _moves(size: int) -> Array:
-  """Neighbour of every cell up, down, left and right: [cells, 4] i32."""
+  """Finds each cell's neighbours up, down, left, right: [cells, 4] i32."""
   row, column = jnp.divmod(jnp.arange(size * size), size)
   steps = jnp.array([[-1, 0], [1, 0], [0, -1], [0, 1]])
   to = jnp.stack([row, column], -1)[:, None] + steps[None]
@@ -156,7 +156,7 @@ def _probability(slip: float) -> None:
 
 
 def _whole(to, start, won, over, slip, *, discount: float) -> MDP:
-  """Tables of every task [tasks, S, ...] as one of X = tasks * S states."""
+  """Joins tables of tasks [tasks, S, ...] into one of X = tasks * S states."""
   tasks, states, actions = to.shape
   first = states * jnp.arange(tasks, dtype=jnp.int32)
   to = (to + first[:, None, None]).reshape(-1, actions).astype(jnp.int32)
@@ -167,7 +167,7 @@ def _whole(to, start, won, over, slip, *, discount: float) -> MDP:
 
 
 def _best(to, won, over, slip, discount: float, rounds: int = 100) -> Array:
-  """V(s) = 1 where won, 0 where lost, else γ max_a E V(s'): [X]."""
+  """Returns V(s) = 1 where won, 0 where lost, else γ max_a E V(s'): [X]."""
 
   def back(_, v):
     q = _slipped(v[to], slip)
@@ -177,12 +177,12 @@ def _best(to, won, over, slip, discount: float, rounds: int = 100) -> Array:
 
 
 def _slipped(q, slip):
-  """Probabilities of the executed action [..., A], from the chosen one's."""
+  """Turns chosen actions' probabilities [..., A] into the executed ones'."""
   return (1 - slip) * q + slip * jnp.mean(q, axis=-1, keepdims=True)
 
 
 def values(world: MDP, policy: Array, turns: int) -> tuple[Array, Array]:
-  """The chance to win under a policy, by dynamic programming.
+  """Returns the chance to win under a policy, by dynamic programming.
 
     Q_k(s, a) = E V_{k+1}(s');   V_k(s) = Σ_a π(a|s) Q_k(s, a);   V_K = won
 
@@ -203,5 +203,5 @@ def values(world: MDP, policy: Array, turns: int) -> tuple[Array, Array]:
 
 
 def success(world: MDP, policy: Array, turns: int) -> Array:
-  """The exact chance to win, mean over the tasks: [] f32."""
+  """Returns the exact chance to win, mean over the tasks: [] f32."""
   return jnp.mean(values(world, policy, turns)[0][0, world.start])

@@ -40,7 +40,7 @@ class TablePolicy(NamedTuple):
 
 
 def cells(table: TablePolicy, state: Array, action: Array) -> Array:
-  """The cell of every token of a message: [..., M] i32.
+  """Returns the cell of every token of a message: [..., M] i32.
 
   Args:
     state, action: [...] i32
@@ -53,12 +53,12 @@ def cells(table: TablePolicy, state: Array, action: Array) -> Array:
 
 
 def probabilities(table: TablePolicy, logits: Array) -> Array:
-  """Action probabilities of the policy in every state: [X, A]."""
+  """Returns action probabilities of the policy in every state: [X, A]."""
   return jax.nn.softmax(logits[:: table.cells // table.states])
 
 
 def policy(table: TablePolicy, heads: int = 0) -> Module:
-  """A policy, a PRM or a reference; with value heads if asked for."""
+  """Builds a policy, a PRM or a reference; with value heads if asked for."""
   shape = table.cells, table.actions
   specs = {'table': mesh.Param(shape, (None, None), _zeros)}
   specs |= critic(table, heads).specs if heads else {}
@@ -84,7 +84,7 @@ def policy(table: TablePolicy, heads: int = 0) -> Module:
 
 
 def critic(table: TablePolicy, heads: int) -> Module:
-  """Values of every cell, before the token is chosen."""
+  """Returns the values of every cell, before the token is chosen."""
 
   def apply(params, rows: Rows, needs: tuple[str, ...]) -> Outputs:
     return Outputs(value=params['value'][rows.tokens // table.actions])
@@ -176,7 +176,7 @@ def batch(
 
 
 def sampled(table: TablePolicy, trajs: Trajectories) -> dict[str, Array]:
-  """Counts of the batch, see types.SAMPLED."""
+  """Returns counts of the batch, see types.SAMPLED."""
   steps = jnp.sum(trajs.valid)
   counts = trajs.valid.shape[0], table.tokens * steps, steps
   arrays = (jnp.asarray(x, jnp.int32) for x in counts)
@@ -184,7 +184,7 @@ def sampled(table: TablePolicy, trajs: Trajectories) -> dict[str, Array]:
 
 
 def rows(trajs: Trajectories, log: Array, actions: int) -> Rows:
-  """A row for each turn that happened, padding for the others.
+  """Makes a row for each turn that happened, padding for the others.
 
   Args:
     log: [B, K, M, A] f32, log-probs of what could have been said

@@ -50,7 +50,7 @@ def names(learner: update.Algorithm) -> tuple[str, ...]:
 def read(
   learner: update.Algorithm, batch: Batch, signals: Signals
 ) -> dict[str, Array]:
-  """{name: [B, K]} of `names`."""
+  """Returns {name: [B, K]} of `names`."""
   out = {}
   for field in _step_fields(learner):
     out['prm'] = signals[field]
@@ -61,7 +61,7 @@ def read(
 
 
 def _step_fields(learner: update.Algorithm) -> list[str]:
-  """Fields of signals that reward turns, [B, K], in units of their own."""
+  """Returns fields of signals that reward turns, [B, K], in their own units."""
   fields = (registry.get('signal', x).step for x in learner.spec.signal)
   return [x for x in fields if x]
 
@@ -69,7 +69,7 @@ def _step_fields(learner: update.Algorithm) -> list[str]:
 def no_errors(
   learner: update.Algorithm, table: policy.TablePolicy
 ) -> dict[str, CellErrors]:
-  """What is known before the first iteration: nothing."""
+  """Returns the errors known before the first iteration: none."""
   empty = jnp.zeros((table.cells, table.actions))
   return dict.fromkeys(names(learner), CellErrors(empty, empty))
 
@@ -77,7 +77,7 @@ def no_errors(
 def measure(
   rewards: dict[str, Array], batch: Batch, last: dict[str, CellErrors]
 ) -> tuple[dict[str, Array], dict[str, CellErrors]]:
-  """Correlations and persistence of every step reward: {measure: []}.
+  """Measures correlation and persistence of every step reward: {measure: []}.
 
   Returns: measures, and the errors of this iteration for the next one.
   """
@@ -109,7 +109,7 @@ def measure(
 def cell_errors(
   x: Array, weight: Array, cell: Array, shape: tuple[int, ...]
 ) -> CellErrors:
-  """Mean of x over the turns of every cell.
+  """Averages x over the turns of every cell.
 
   Args:
     x, weight: [B, K]
@@ -124,7 +124,7 @@ def cell_errors(
 
 
 def within_states(errors: CellErrors) -> CellErrors:
-  """Errors less the mean of their state; without states of one action."""
+  """Centers errors on their state's mean; without states of one action."""
   mean, visits = errors
   total = jnp.sum(visits, axis=1, keepdims=True)
   state = jnp.sum(visits * mean, axis=1, keepdims=True)
@@ -137,5 +137,5 @@ def within_states(errors: CellErrors) -> CellErrors:
 
 
 def persistence(x: np.ndarray) -> np.ndarray:
-  """Mean over iterations [..., I] but the first, which has none before."""
+  """Averages over iterations [..., I] but the first, which has none before."""
   return x[..., 1:].mean(-1) if x.shape[-1] > 1 else x[..., 0]

@@ -43,7 +43,7 @@ def curves(
   optimizer: str = 'adam',
   settings: Mapping[str, float] | None = None,
 ) -> dict:
-  """Learning curves of every rate and seed, and diagnostics of the credit.
+  """Returns learning curves of every rate and seed, and credit diagnostics.
 
   Args:
     world: of tabular_worlds.WORLDS; `settings` are that function's
@@ -81,7 +81,7 @@ def _check(rates, seeds, iterations) -> None:
 
 
 def run(case: TabularCase, iterations: int, salt: int, rate, seed):
-  """One run -> success [I + 1], {measure: [I]}."""
+  """Trains one run -> success [I + 1], {measure: [I]}."""
   key = jax.random.key(seed)
   warm, train_key = (jax.random.fold_in(key, i) for i in (1, 2))
   world = draw_tasks(case.world, case.size.tasks, seed)
@@ -104,7 +104,7 @@ def run(case: TabularCase, iterations: int, salt: int, rate, seed):
 
 
 def draw_tasks(world: mdp.MDPSize, tasks: int, seed) -> mdp.MDP:
-  """The tasks of a seed, whatever plays them."""
+  """Returns the tasks of a seed, whatever plays them."""
   return world.make(jax.random.fold_in(jax.random.key(seed), 0), tasks)
 
 
@@ -120,7 +120,7 @@ def warm_start(case: TabularCase, world: mdp.MDP, key) -> Array:
 
 
 def iterate(case: TabularCase, learner, world, carry, _):
-  """One iteration -> carry, {measure: []} of what was before it.
+  """Runs one iteration -> carry, {measure: []} of what was before it.
 
   The carry holds the state, and the errors of the last step rewards.
   """
@@ -138,7 +138,7 @@ def iterate(case: TabularCase, learner, world, carry, _):
 def sample(
   case: TabularCase, world, state: TrainState, key
 ) -> tuple[Batch, Array]:
-  """A batch of the policy as it is, and its exact values [K + 1, X]."""
+  """Samples a batch of the policy as it is, and its exact values [K + 1, X]."""
   turns, logits = case.world.turns, state.params[update.POLICY]['table']
   task = jnp.repeat(jnp.arange(case.size.tasks), case.size.group)
   p = policy.probabilities(case.table, logits)

@@ -103,7 +103,7 @@ def _unwritable(folder: pathlib.Path, error: OSError) -> ValueError:
 
 
 def is_folder(directory: pathlib.Path) -> bool:
-  """True for a folder that this module made, as long as it is whole."""
+  """Returns True for a folder that this module made, as long as it is whole."""
   names = (PLACES, 'config.json', 'tokenizer.json')
   return all(os.path.isfile(directory / name) for name in names)
 

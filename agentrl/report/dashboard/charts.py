@@ -29,7 +29,7 @@ class Curve(NamedTuple):
 def chart(
   name: str, drawn: Sequence[Curve], steps: int, x_label: str
 ) -> Markup | None:
-  """The picture; None if no run has a finite number of this name.
+  """Returns the picture; None if no run has a finite number of this name.
 
   Each value is thin, the mean of the last `steps` thick; a stage with few
   values has them marked instead.

@@ -29,7 +29,7 @@ def page(
   again: int | None = None,
   now: datetime.datetime | None = None,
 ) -> str:
-  """The page, a pure function of what is given.
+  """Returns the page, a pure function of what is given.
 
   Args:
     x: of all pictures, one of curves.X
@@ -71,7 +71,7 @@ def page(
 
 
 def _facts(run: RunCurves) -> dict[str, str]:
-  """Progress and results of a run."""
+  """Returns progress and results of a run."""
   phases = [row['phase'] for row in run.rows]
   c, (steps, whole) = run.config, curves_lib.progress(run)
   verdict = run_summary.judge(run.rows)
@@ -94,7 +94,7 @@ def _facts(run: RunCurves) -> dict[str, str]:
 
 
 def groups(runs: Sequence[RunCurves]) -> list[tuple[str, str, list[str]]]:
-  """(id, title, metrics) in the order of the page, by what a name begins with.
+  """Groups metrics in page order: (id, title, metrics), by a name's beginning.
 
   Held-out tasks, rollouts, losses, each network, then what is left, then time.
   """
@@ -126,7 +126,7 @@ def _groups(
   steps: int,
   x: str,
 ) -> Iterable[tuple[str, str, list[Panel], list[str]]]:
-  """(id, title, panels, notes) of each group with something to show.
+  """Lists (id, title, panels, notes) of each group with something to show.
 
   A metric that never changes, or has the picture of another, is a note.
   """
@@ -181,7 +181,7 @@ def _groups(
 def _curve(
   run: RunCurves, members: Sequence[RunCurves], look: Look, metric: str, x: str
 ) -> charts_lib.Curve | None:
-  """The curve of a run, or of a mean with its members behind it."""
+  """Returns the curve of a run, or of a mean with its members behind it."""
   each = [p for one in members for p in curves_lib.pieces(one, metric, x)]
   if not each:
     return None
@@ -193,7 +193,7 @@ def _curve(
 
 
 def _picture_key(drawn: Sequence[charts_lib.Curve]) -> bytes:
-  """Equal for metrics whose pictures differ in the numbers of an axis only."""
+  """Keys metrics alike if their pictures differ in an axis's numbers only."""
   pieces = [p for curve in drawn for p in curve.pieces]
   y = np.concatenate([np.zeros(0), *(p.y for p in pieces)])
   scale = np.nanmax(np.abs(y), initial=0.0) or 1.0
@@ -222,7 +222,7 @@ def _band(run: RunCurves, x: str) -> list[np.ndarray]:
 
 
 def _differences(runs: Sequence[RunCurves]) -> list[tuple[str, list[str]]]:
-  """The settings that are not the same in all runs: name, value of each."""
+  """Lists settings that are not the same in all runs: name, value of each."""
   first, *others = runs
   changes: dict[str, dict[int, Any]] = {}
   for i, run in enumerate(others, 1):
@@ -235,7 +235,7 @@ def _differences(runs: Sequence[RunCurves]) -> list[tuple[str, list[str]]]:
 
 
 def _newest(runs: Sequence[RunCurves]) -> list[tuple[str, list[str]]]:
-  """Every metric's last value: also of those without a finite one."""
+  """Returns every metric's last value: also of those without a finite one."""
   last = [{k: v for row in run.rows for k, v in row.items()} for run in runs]
 
   def value(row: dict[str, float], name: str) -> str:

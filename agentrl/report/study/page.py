@@ -64,7 +64,7 @@ def write(report: Mapping, folder: str | os.PathLike[str]) -> None:
 
 
 def page(report: Mapping) -> str:
-  """The page, a pure function of the report; what is missing is left out.
+  """Renders the page, a pure function of the report; omits what is missing.
 
   Raises:
     ValueError: if the report is of another format.
@@ -78,11 +78,11 @@ def page(report: Mapping) -> str:
   looks = svg.looks(report)
 
   def look(name: str) -> svg.Look:
-    """An arm that never ran has no colour of its own."""
+    """Returns an arm's look; one that never ran has no colour of its own."""
     return looks.get(name) or svg.Look(name, 'method', 6, 0)
 
   def measures(names: Iterable[str]) -> list[tuple[str, NumberFormat]]:
-    """The measures among the names: the report's own first, in its order."""
+    """Picks the measures among the names: the report's own first, in order."""
     own, names = report.get('measures', {}), list(names)
     return [
       (name, numbers_lib.measure(name, own))
@@ -91,12 +91,12 @@ def page(report: Mapping) -> str:
     ]
 
   def span(rows: Iterable[Mapping], *more: float | None):
-    """The least interval with the rows' means and intervals, and more."""
+    """Spans the least interval with the rows' means and intervals, and more."""
     ends = [row.get(k) for row in rows for k in ('low', 'high', 'mean')]
     return svg.reach([*more, *ends])
 
   def values(arm: Mapping, name: str) -> list[float]:
-    """The measure of each run that has it."""
+    """Returns the measure of each run that has it."""
     each = [run.get('measures', {}).get(name) for run in arm.get('each', ())]
     return [value for value in each if numbers_lib.is_number(value)]
 
@@ -128,7 +128,7 @@ def page(report: Mapping) -> str:
 
 
 def is_check(report: Mapping, claim: Mapping) -> bool:
-  """Whether a claim is about a control, such as an arm against itself.
+  """Returns whether a claim is about a control, such as an arm against itself.
 
   It says whether the comparison works, and nothing of a method.
   """
@@ -139,7 +139,7 @@ def is_check(report: Mapping, claim: Mapping) -> bool:
 
 
 def _figures(setting: Mapping, look) -> list[tuple[str, list, list]]:
-  """(title, legend, charts): methods; ablations and controls with what they
+  """Lists (title, legend, charts): methods; ablations, controls with what they
   vary. A legend has (look, success at the end), the highest first."""
   arms = setting['arms']
   methods = [n for n in arms if look(n).part == 'method']
@@ -149,7 +149,7 @@ def _figures(setting: Mapping, look) -> list[tuple[str, list, list]]:
   varied = 'Ablations and controls, with the arms they are compared with'
 
   def last(curve: Mapping) -> float | None:
-    """Success at the end, by the first axis that has a point."""
+    """Returns success at the end, by the first axis that has a point."""
     rows = [figures.points(curve.get(x), 'mean') for x in _AXES]
     return next((row[-1][1] for row in rows if row), None)
 
@@ -170,7 +170,7 @@ def _figures(setting: Mapping, look) -> list[tuple[str, list, list]]:
 
 
 def _proportional(curves: Sequence[Mapping]) -> bool:
-  """Whether both axes show one picture: tokens are about so many a step."""
+  """Tells whether axes show one picture: tokens are about so many a step."""
   both = [(c.get('env_steps') or {}, c.get('tokens') or {}) for c in curves]
   if not (both and all(a.get('x') and b.get('x') for a, b in both)):
     return False
@@ -187,14 +187,14 @@ def _proportional(curves: Sequence[Mapping]) -> bool:
 
 
 def _present(x: Any) -> Any:
-  """The same without what is null: a missing part has one form, not two."""
+  """Drops what is null: a missing part has one form, not two."""
   if isinstance(x, Mapping):
     return {k: _present(v) for k, v in x.items() if v is not None}
   return [_present(v) for v in x] if isinstance(x, list) else x
 
 
 def _plain(x: Any) -> Any:
-  """The same to DIGITS, with null for what JSON has no number for."""
+  """Rounds it to DIGITS, with null for what JSON has no number for."""
   if isinstance(x, Mapping):
     return {k: _plain(v) for k, v in x.items()}
   if isinstance(x, list | tuple):

@@ -11,7 +11,7 @@ QUICK = ('final', 'area')  # of an arm of a quick comparison
 
 
 def markdown(report: Mapping) -> str:
-  """Claims and arms of all environments and settings; checks come last."""
+  """Writes claims and arms of all environments and settings; checks last."""
   checks = [c for c in report['claims'] if page.is_check(report, c)]
   findings = [c for c in report['claims'] if c not in checks]
   parts = [_claims(report, findings)] if findings else []
@@ -44,7 +44,7 @@ def _claims(report: Mapping, claims: Sequence[Mapping]) -> str:
 
 
 def _with_interval(x: Mapping, m: Mapping, sign: str = '') -> str:
-  """'12.3 [10.1, 14.5]' in the measure's unit."""
+  """Writes '12.3 [10.1, 14.5]' in the measure's unit."""
   mean, d = m['scale'] * x['mean'], m['digits']
   if 'low' not in x:  # one run
     return f'{mean:{sign}.{d}f}'
@@ -71,7 +71,7 @@ def _arms(report: Mapping, setting: Mapping) -> str:
 
 
 def plain(report: Mapping) -> str:
-  """A quick comparison: its arms, and their differences from the first."""
+  """Writes a quick comparison: its arms, and differences from the first."""
   env = report['envs']['env']
   setting = env['settings']['default']
   arms = setting['arms']

@@ -95,7 +95,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     self.wfile.write(data)
 
   def log_message(self, *_):
-    """Nothing of a request reaches the terminal."""
+    """Logs nothing: no request reaches the terminal."""
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -141,7 +141,7 @@ class Server(http.server.ThreadingHTTPServer):
       super().handle_error(request, client_address)
 
   def look(self, path: str, words: Mapping[str, str]) -> bytes:
-    """JSON. Raises ValueError for words that ask for nothing."""
+    """Returns JSON. Raises ValueError for words that ask for nothing."""
     if path == '/list':
       filters = page.query(words)
       with self._lock:

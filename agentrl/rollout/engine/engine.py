@@ -247,7 +247,7 @@ class Engine:
     return [spoken for spoken in completions if spoken]
 
   def taken(self) -> dict[str, int]:
-    """Counts since the last call."""
+    """Returns the counts since the last call."""
     counts, self.counts = self.counts, dict.fromkeys(COUNTS, 0)
     return counts
 
@@ -281,7 +281,7 @@ class Engine:
       self.counts['evicted'] += taken.evicted
 
   def _prefill_lags(self) -> bool:
-    """True if more than an eighth of the requests are still to be prefilled."""
+    """Tells whether over an eighth of the requests await their prefill."""
     scheduler = self._scheduler
     pending = [scheduler.pending(x) > 0 for x in scheduler.scheduled().values()]
     return sum(pending) * 8 > len(pending)
@@ -400,7 +400,7 @@ class Engine:
 
 
 def _lanes(prefilling: int, counts: Sequence[int]) -> int:
-  """Slots of the next prefill: for all, if they fill more than half of it.
+  """Picks slots of the next prefill: all, if they fill more than half of it.
 
   Else for as many as fill one.
   """
@@ -410,7 +410,7 @@ def _lanes(prefilling: int, counts: Sequence[int]) -> int:
 
 
 def texts(stops: Iterable[str], decode: Callable[[Sequence[int]], str]):
-  """`SamplingParams.stop` at the token that completes one of the texts."""
+  """Makes a `SamplingParams.stop` at the token that completes a text."""
   stops = tuple(stops)
 
   def has_stop(ids: Sequence[int]) -> bool:

@@ -60,7 +60,7 @@ class Scheduler:
   """Sequences, waiting queue and slots."""
 
   def __init__(self, slots: int, near: int):
-    """near: most shared tokens not worth waiting for another to cache."""
+    """Takes near: most shared tokens not worth waiting for another to cache."""
     self._near = near
     self._slots = [Slot() for _ in range(slots)]
     self._requests: dict[int, Request] = {}

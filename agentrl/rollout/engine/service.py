@@ -72,7 +72,7 @@ class EngineService:
     temperature: float = 1.0,
     budget: int = 32,
   ) -> str:
-    """The model's next message; blocks.
+    """Returns the model's next message; blocks.
 
     Token t is drawn as engine.SamplingParams says, by the key that `seed`
     makes. With temperature 0 it is the likeliest, and the seed does not matter.
@@ -166,7 +166,7 @@ class EngineService:
 
 
 def conversation(talk: ChatFormat, messages: Sequence[Message]) -> Conversation:
-  """Messages up to where the model speaks, its own encoded with end of turn.
+  """Encodes messages up to where the model speaks, its own with end of turn.
 
   A function of the texts alone, independent of earlier requests.
 

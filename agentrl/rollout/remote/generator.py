@@ -43,7 +43,7 @@ class RemoteServer:
     return wire.WIRE_FORMATS[self.kind]
 
   def post(self, request: wire.Request) -> bytes:
-    """The body of the answer.
+    """Returns the body of the answer.
 
     Raises:
       ServiceFault: the server refuses the request, or fails again and again.
@@ -70,7 +70,7 @@ class RemoteServer:
     eot: int,
     published: Published,
   ) -> RemoteMessage:
-    """A message of a version. Raises ServiceFault."""
+    """Returns a message of a version. Raises ServiceFault."""
     request = self.wire_format.generate(
       self.model, context, how, eot, published
     )
@@ -154,7 +154,7 @@ class RemoteGenerator:
     self._counts['updates'] += 1
 
   def taken(self) -> dict[str, int]:
-    """Counts since the last call."""
+    """Returns the counts since the last call."""
     counts, self._counts = self._counts, dict.fromkeys(self._counts, 0)
     return counts
 

@@ -57,7 +57,7 @@ class WireFormat(NamedTuple):
 
 
 def parse(wire_format: WireFormat, data: bytes) -> RemoteMessage:
-  """The message in the body of an answer.
+  """Returns the message in the body of an answer.
 
   Raises:
     ServiceFault: there are no tokens in it, or no log-prob for each.
@@ -88,7 +88,7 @@ def parse(wire_format: WireFormat, data: bytes) -> RemoteMessage:
 
 
 def seed_of(how: SamplingParams) -> int:
-  """The key as one number, in [0, 2⁶⁴)."""
+  """Returns the key as one number, in [0, 2⁶⁴)."""
   return int(how.key[0]) << 32 | int(how.key[1])
 
 

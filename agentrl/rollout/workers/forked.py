@@ -147,10 +147,10 @@ class TimelineEnv:
     return reply
 
   def rest(self) -> None:
-    """Nothing ends: others may go on from here."""
+    """Ends nothing: others may go on from here."""
 
   def close(self) -> None:
-    """Nothing ends: others may go on from here."""
+    """Ends nothing: others may go on from here."""
 
   def kill(self) -> bool:
     """Returns False: what hangs is in another's thread."""

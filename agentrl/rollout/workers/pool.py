@@ -67,7 +67,7 @@ class EnvWorker:
   def __init__(
     self, make: Callable[[], EnvBackend], notify: Callable[[], None]
   ):
-    """`notify` is called whenever a future is done, in whatever thread."""
+    """Calls `notify` whenever a future is done, in whatever thread."""
     self._make, self._notify = make, notify
     self._life: _Life | None = None
     self._future: Future = Future()
@@ -91,7 +91,7 @@ class EnvWorker:
     return self._ask(lambda: backend.reset(task, seed))
 
   def step(self, message: str) -> Future[Step]:
-    """One turn.
+    """Plays one turn.
 
     Raises:
       ValueError: no task is under way, or the last call is not answered.
@@ -158,7 +158,7 @@ class _Life:
     self.thread.start()
 
   def kill(self, busy: bool = True) -> None:
-    """An idle thread only has to get its end order."""
+    """Kills what a call runs; an idle thread only has to get its end order."""
     self.stuck = not self.backend.kill() and busy
 
   def _live(self) -> None:
@@ -182,7 +182,7 @@ class EnvWorkerPool:
     count: int,
     cluster: Cluster | None = None,
   ):
-    """cluster: where they are, closed with the pool; None: this machine."""
+    """Runs them on `cluster`, closed with the pool; None: on this machine."""
     self._cluster = cluster
     # The index of a worker, once for each of its futures that is done.
     self.answered: queue.SimpleQueue[int] = queue.SimpleQueue()
@@ -204,7 +204,7 @@ class EnvWorkerPool:
     self.close()
 
   def left(self) -> int:
-    """Threads that hang in an environment which was ended."""
+    """Counts threads that hang in an environment which was ended."""
     return sum(life.stuck and life.thread.is_alive() for life in self._gone())
 
   def taken(self) -> dict[str, int]:

@@ -48,7 +48,7 @@ class ProcessEnv:
   delayed = False
 
   def __init__(self, family: EnvFamily, characters: int):
-    """The family must be `sendable`."""
+    """Takes a family, which must be `sendable`."""
     self._family, self._characters = family, characters
     self._most = 16 * characters + (1 << 20)  # bytes of an answer
     self._process: subprocess.Popen | None = None
@@ -68,7 +68,7 @@ class ProcessEnv:
     return self._call(str, 'reset', dict(task), seed)
 
   def step(self, message: str) -> Step:
-    """One turn.
+    """Plays one turn.
 
     Raises:
       EnvError: any but timeout.
@@ -129,7 +129,7 @@ class ProcessEnv:
       write(self._send, pickle.dumps(order))
 
   def _call(self, kind: type, *call: Any) -> Any:
-    """The result of a call; a process that fails to give one is stopped."""
+    """Returns the result of a call; stops a process that fails to give one."""
     try:
       write(self._send, pickle.dumps(call))
       out = decode_reply(self._answer(), self._family.columns, self._characters)
@@ -194,7 +194,7 @@ class ProcessEnv:
 
 
 def _order(family: EnvFamily, characters: int) -> tuple[str, tuple]:
-  """The interpreter of a family, and what its process is told first.
+  """Returns the interpreter of a family, and what its process is told first.
 
   Another virtual environment keeps its packages, and gets but the folders of
   the user's modules and what makes environments.

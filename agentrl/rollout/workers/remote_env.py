@@ -108,7 +108,7 @@ class RemoteEnv:
     return self._answer(str)
 
   def step(self, message: str) -> Step:
-    """One turn.
+    """Plays one turn.
 
     Raises:
       EnvError: any but timeout.

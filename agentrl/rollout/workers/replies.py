@@ -30,7 +30,7 @@ class EnvError(Exception):
   """Failure of an environment; it costs its trajectory, never the run."""
 
   def __init__(self, kind: str, text: str):
-    """kind: one of `KINDS`; text: a sentence."""
+    """Sets kind, one of `KINDS`, and text, a sentence."""
     if kind not in KINDS:
       raise ValueError(f'fault kind must be one of {KINDS}, got {kind!r}')
     super().__init__(text)

@@ -50,7 +50,7 @@ def _alike(mine: str, theirs: str) -> bool:
 
 
 def _closest(name: str, names: dict[str, str], section: str = '') -> list[str]:
-  """The paths whose last names are closest to a name, best first.
+  """Returns the paths whose last names are closest to a name, best first.
 
   Those of the section come before others; beside equal names there are none.
   """

@@ -118,7 +118,7 @@ def memory(c: Config) -> None:
 
 
 def _memory() -> int:
-  """Bytes of all devices, or of the hosts where that is more."""
+  """Counts bytes of all devices, or of the hosts where that is more."""
   stats = (x.memory_stats() or {} for x in jax.local_devices())
   devices = sum(x.get('bytes_limit', 0) for x in stats)
   host = os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE')

@@ -98,7 +98,7 @@ def pairs(plans: Sequence[StagePlan]) -> None:
 
 
 def read(plan: StagePlan) -> tuple[str, ...]:
-  """The sources that a stage reads."""
+  """Returns the sources that a stage reads."""
   if plan.kind == 'sft':
     return tuple(plan.config.sft.mix)
   return (plan.config.prefix_source,) if plan.config.prefix_source else ()
@@ -189,5 +189,5 @@ def roles(plans: list[StagePlan]) -> None:
 
 
 def read_by(plans, last: int) -> list:
-  """The RL stages among those before a stage that a source 'found' reads."""
+  """Lists the RL stages before a stage that its source 'found' reads."""
   return [x for x in plans if x.kind == 'rl'][-last:]  # of 0: all

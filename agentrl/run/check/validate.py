@@ -262,7 +262,7 @@ def _check_rows(c: Config) -> None:
 
 
 def _replaying(c: Config) -> list[str]:
-  """Memories that add to the batch; ValueError for more than one."""
+  """Returns memories that add to the batch; ValueError for more than one."""
   names = [
     name
     for name in c.memory

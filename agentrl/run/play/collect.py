@@ -105,7 +105,7 @@ def readings(
   attempts: Attempts,
   version,
 ) -> dict[str, Rows]:
-  """The record's messages in other contexts, as the config asks."""
+  """Returns the record's messages in other contexts, as the config asks."""
   t = None if s.plan.history == 'turn' else s.capacity.row
   how = dict(attempts=attempts, eot=s.tokenizer.eot, t=t)
   hinted = {
@@ -130,7 +130,7 @@ def _nulled(
 def arrays(
   s: Experiment, record: record_lib.Record, attempts: Attempts, version
 ) -> Batch:
-  """The record as a Batch, with its readings; a term that lacks is 0.
+  """Returns the record as a Batch, with its readings; a term that lacks is 0.
 
   Args:
     version: of the policy that played, [] i32; of several [R], or of all
@@ -148,7 +148,7 @@ def arrays(
 
 
 def unjudged(s: Experiment, record: record_lib.Record) -> record_lib.Record:
-  """The record with terms of 0 for judges that were not asked."""
+  """Returns the record with terms of 0 for judges that were not asked."""
   judges = registry.defaults(s.algorithm.spec).get('judge', {})
   names = [hp['term'] for hp in judges.values()]
   zero = jnp.zeros(record.valid.shape)
@@ -197,7 +197,7 @@ def reader(s: Experiment, params) -> Callable[[Rows], tuple[Array, Array]]:
 
 
 def plan(s: Experiment) -> AttemptPlan:
-  """What the attempts of every RL step have in common."""
+  """Plans what the attempts of every RL step have in common."""
   c, spec = s.config, s.algorithm.spec
   return AttemptPlan(
     tasks=len(s.train),
@@ -216,7 +216,7 @@ def collector(w: registry.MethodSpec):
 
 
 def num_attempts(w: registry.MethodSpec, batch: int) -> int:
-  """Attempts that a batch is made of: more than it holds, if some are left out.
+  """Counts a batch's attempts: more than it holds, if some are left out.
 
   The collect piece's hyper-parameters tell it: `times` as many groups, or
   groups `group_times` as large.
@@ -226,18 +226,18 @@ def num_attempts(w: registry.MethodSpec, batch: int) -> int:
 
 
 def num_attempts_of_group(w: registry.MethodSpec, group: int) -> int:
-  """Attempts at one task, of which c.rollout.group_size are in the batch."""
+  """Counts attempts at a task, c.rollout.group_size of them in the batch."""
   return group * _collect_settings(w).get('group_times', 1)
 
 
 def _collect_settings(w: registry.MethodSpec) -> dict[str, Any]:
-  """The hyper-parameters of the collect component."""
+  """Returns the hyper-parameters of the collect component."""
   values = w.values('collect', w.collect)
   return registry.settings(registry.get('collect', w.collect), values)
 
 
 def mark_spans(s: Experiment, record: record_lib.Record) -> record_lib.Record:
-  """The record with the spans of its messages, where they have parts."""
+  """Marks the spans of the record's messages, where they have parts."""
   decisions = registered.kind_of(s.algorithm.spec).subgoal_words
   if not decisions:
     return record
@@ -250,7 +250,7 @@ def mark_spans(s: Experiment, record: record_lib.Record) -> record_lib.Record:
 def demonstrate(
   s: Experiment, attempts: Attempts, tokens, length, key
 ) -> Batch:
-  """Rows of the solver's own messages, replayed in the environment.
+  """Replays rows of the solver's own messages in the environment.
 
   Where it moves by itself (`Demonstrates`), rows of what it plays.
   """
@@ -265,13 +265,13 @@ def demonstrate(
 
 
 def as_demonstrations(batch: Batch) -> Batch:
-  """The batch with the source 2; nothing was sampled, nor attempted."""
+  """Returns the batch with the source 2; nothing was sampled, nor attempted."""
   ids = {**batch.ids, 'source': jnp.full_like(batch.ids['source'], 2)}
   return batch.replace(ids=ids, sampled={}, attempted={})
 
 
 def init_memory(s: Experiment, state):
-  """The state with empty memories, of the shapes that collecting gives."""
+  """Adds empty memories to the state, of the shapes that collecting gives."""
   if not s.algorithm.spec.memory:
     return state
   n = num_attempts(s.algorithm.spec, s.config.rollout.batch)
@@ -289,7 +289,7 @@ def init_memory(s: Experiment, state):
   version = policies.played_versions(s.algorithm, state.step)
 
   def unplayed(policy, attempts, key, version):
-    """A batch of the shapes that host environments give."""
+    """Makes a batch of the shapes that host environments give."""
 
     def sample(attempts, key):
       record = record_lib.empty(
@@ -319,12 +319,12 @@ def init_memory(s: Experiment, state):
 
 
 def demo_attempts(s: Experiment, index: np.ndarray) -> Attempts:
-  """Attempts at tasks, each as long as its demonstration."""
+  """Makes attempts at tasks, each as long as its demonstration."""
   length = np.sum(s.train.actions[index] >= 0, axis=1)
   return attempts_at(index, np.minimum(length, s.plan.turns))
 
 
 def attempts_at(index: np.ndarray, turns) -> Attempts:
-  """Attempts at tasks, each of its own number of turns, at least one."""
+  """Makes attempts at tasks, each of its own number of turns, at least one."""
   limit = np.broadcast_to(np.maximum(turns, 1), index.shape)
   return make_attempts(index, 1, 1, 1.0).replace(limit=limit.astype(np.int32))

@@ -213,7 +213,7 @@ class HostSampler:
     *,
     newest: Newest | None = None,
   ) -> tuple[Batch, Metrics]:
-    """Rollouts and rewards; metrics count what went wrong, too."""
+    """Collects rollouts and rewards; metrics count what went wrong, too."""
     version = int(version)
 
     def between() -> None:

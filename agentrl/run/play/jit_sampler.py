@@ -84,15 +84,15 @@ class JitSampler:
     return self._replay(*placement.replicated(demos), key)
 
   def taken(self) -> dict[str, float]:
-    """Nothing goes wrong inside jit."""
+    """Counts nothing: nothing goes wrong inside jit."""
     return {}
 
   def verdicts(self, key: str) -> list[Judgement]:
-    """Always empty: no judges run."""
+    """Returns an empty list: no judges run."""
     return []
 
   def update_service_params(self, params) -> None:
-    """Environments inside jit ask no service."""
+    """Does nothing: environments inside jit ask no service."""
 
 
 class JudgedJitSampler(JitSampler):

@@ -96,7 +96,7 @@ class Judges:
   def filled(
     self, record: Record, verdicts: Mapping[int, Sequence[Judgement]]
   ) -> Record:
-    """The record with the verdicts as columns, host arrays."""
+    """Returns the record with the verdicts as columns, host arrays."""
     if not self._judges:
       return record
     valid = np.asarray(record.valid)
@@ -111,11 +111,11 @@ class Judges:
     return dataclasses.replace(record, columns=columns, scored=scored)
 
   def of(self, key: str) -> list[Judgement]:
-    """The verdicts on a trajectory of the last iterations, by its key."""
+    """Finds the verdicts on a trajectory of the last iterations, by its key."""
     return next((x[key] for x in reversed(self._log) if key in x), [])
 
   def taken(self) -> dict[str, float]:
-    """Counts since the last call."""
+    """Returns the counts since the last call."""
     return self._panel.taken()
 
   def close(self) -> None:
@@ -123,14 +123,14 @@ class Judges:
 
 
 def _tokens(record: Record, b: int):
-  """The tokens read and written in each turn of a trajectory."""
+  """Returns the tokens read and written in each turn of a trajectory."""
   ks = np.flatnonzero(record.valid[b])
   read = [record.context[b, k, : record.context_len[b, k]] for k in ks]
   return read, [record.message[b, k, : record.message_len[b, k]] for k in ks]
 
 
 def terms_read(spec: registry.MethodSpec) -> set[str]:
-  """The terms that the method reads; a judge of another one is a monitor."""
+  """Lists terms that the method reads; a judge of another one is a monitor."""
   needs = [
     need.partition(':')
     for scope, slot, name in registry.parts(spec)
@@ -145,7 +145,7 @@ def tables(
   verdicts: Mapping[int, Sequence[Judgement]],
   read: Collection[str],
 ) -> tuple[dict[str, Any], Any]:
-  """Verdicts as arrays: terms [B, K] by name, and what is scored [B, K].
+  """Lays verdicts out as arrays: terms [B, K] by name, what is scored [B, K].
 
   A score of a whole trajectory stands on its last turn; without one, all of
   the trajectory is unscored.
@@ -166,7 +166,7 @@ def tables(
 
 
 def metrics(counts: Mapping[str, float]) -> Metrics:
-  """Counts of a rollout as metrics; totals of scores as their means."""
+  """Returns a rollout's counts as metrics; totals of scores as their means."""
   out: dict[str, Any] = {}
   for name, x in counts.items():
     prefix, _, last = f'rollout/{name}'.rpartition('/')
@@ -184,7 +184,7 @@ def of_episode(
   columns: Sequence[str],
   words: Tokenizer,
 ) -> Item:
-  """The item of a trajectory of a host environment."""
+  """Returns the item of a trajectory of a host environment."""
 
   def exchange(x: pack.TurnData) -> Exchange:
     terms = {name: float(x.info.get(name, 0.0)) for name in columns}
@@ -202,7 +202,7 @@ def of_episode(
 
 
 def of_record(record: Record, b: int, words: Tokenizer) -> Item:
-  """The item of a trajectory from inside jit, host arrays."""
+  """Returns the item of a trajectory from inside jit, host arrays."""
   turns = []
   read, written = _tokens(record, b)
   for k, context, message in zip(
@@ -254,7 +254,7 @@ def _identity(c: Config, hp: Mapping[str, Any]) -> str:
 
 
 def _source(path: str) -> str:
-  """Text of a function: one that was edited answers anew."""
+  """Returns the text of a function: one that was edited answers anew."""
   try:
     return inspect.getsource(load_function(path, '(item) -> float'))
   except (OSError, TypeError):

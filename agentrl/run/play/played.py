@@ -90,7 +90,7 @@ class Watch:
 
 
 def _cause(episode: Episode) -> str:
-  """Why an episode was not played; '' if it was, or was not to be."""
+  """Says why an episode was not played; '' if it was, or was not to be."""
   if episode.status == Status.ENV_ERROR:
     return episode.fault or 'its environment broke'
   if episode.turns or episode.status == Status.SCHEDULE:

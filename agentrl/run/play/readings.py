@@ -48,7 +48,7 @@ def hints(
   tasks: jit_tasks.JitTaskSet | host_tasks.HostTaskSet,
   actions: Sequence[str] = (),
 ) -> dict[str, Hint]:
-  """The hints of every reading of c.reading, by its name.
+  """Returns the hints of every reading of c.reading, by its name.
 
   Args:
     system: the system message of conversations; '': none
@@ -77,13 +77,13 @@ def hints(
 
 
 def _recalled(c: Config) -> int:
-  """The most tokens that an attempt recalls; 0: nothing is."""
+  """Returns the most tokens that an attempt recalls; 0: nothing is."""
   recall = recall_base.of(base_config.wiring(c))
   return recall.tokens if recall else 0
 
 
 def tokens_of_notes(c: Config) -> int:
-  """The most tokens of a memory that stand before a prompt.
+  """Returns the most tokens of a memory that stand before a prompt.
 
   0 where nothing is recalled, or where it is for a reading.
   """
@@ -92,14 +92,14 @@ def tokens_of_notes(c: Config) -> int:
 
 
 def sampled_behind(spec: registry.MethodSpec) -> str:
-  """The reading whose hints some attempts are sampled behind; '': none."""
+  """Names the reading whose hints some attempts begin with; '': none."""
   needs = registry.needs(spec, 'collect', 'collect', spec.collect)
   read = (x.removeprefix('reading:') for x in needs if x.startswith('reading:'))
   return next(read, '')
 
 
 def guidance(hint: Hint, tasks: int) -> hinted.Guidance:
-  """The hints of a reading for attempts that are sampled behind them.
+  """Returns the hints of a reading for attempts that are sampled behind them.
 
   Args:
     tasks: that are trained on
@@ -115,7 +115,7 @@ def guidance(hint: Hint, tasks: int) -> hinted.Guidance:
 def null_observation(
   c: Config, words: Tokenizer, chat: Chat | None, system: str, width: int
 ) -> NullObservation | None:
-  """What stands for an observation in the reading `nulled`; None: no reading.
+  """Returns the observation of the reading `nulled`; None: there is none.
 
   Args:
     width: tokens that are new to the model in a turn, at most
@@ -149,7 +149,7 @@ def null_observation(
 def _texts(
   name: str, reading: ReadingConfig, tasks, actions: Sequence[str]
 ) -> list[str]:
-  """The texts of a reading's table."""
+  """Returns the texts of a reading's table."""
   before = _lines([reading.text])
   match reading.source:
     case 'text' | 'solution':
@@ -186,7 +186,7 @@ def _field(name: str, field: str, task) -> str:
 
 
 def _frame(chat: Chat | None, system: str) -> HintFrame:
-  """What stands around a hint: nothing, or the template's system message."""
+  """Returns what frames a hint: nothing, or the template's system message."""
   if chat is None:
     return HintFrame()
   begin = [Message('system', system)] if system else []
@@ -221,7 +221,7 @@ def hinted_rows(
   eot: int,
   t: int | None,
 ) -> Rows:
-  """The hinted reading of a record, whose batch is made already.
+  """Returns the hinted reading of a record, whose batch is made already.
 
   Args:
     attempts: what was played
@@ -241,7 +241,7 @@ def hinted_rows(
 
 
 def _rows_of_table(hint: Hint, batch: Batch) -> Array:
-  """Which of a table's hints each trajectory has: [B] i32."""
+  """Returns which of a table's hints each trajectory has: [B] i32."""
   match hint.source:
     case 'text':
       return jnp.zeros(batch.outcome.shape, jnp.int32)
@@ -251,7 +251,7 @@ def _rows_of_table(hint: Hint, batch: Batch) -> Array:
 
 
 def _solutions(hint: Hint, r: record_lib.Record, which: Array, eot: int):
-  """Hints that are the messages of the trajectories `which`; -1: none."""
+  """Makes hints of the messages of the trajectories `which`; -1: none."""
   body, size = hinted.messages_as_text(r, which, eot, hint.line)
   begin = jnp.asarray(hint.tokens[0, : hint.length[0]])
   begin = jnp.broadcast_to(begin, (*which.shape, begin.shape[0]))
@@ -261,7 +261,7 @@ def _solutions(hint: Hint, r: record_lib.Record, which: Array, eot: int):
 
 
 def _recollections(hint: Hint, attempts: Attempts) -> tuple[Array, Array]:
-  """What was recalled for each attempt, a demonstration recalls nothing."""
+  """Returns what each attempt recalls; a demonstration recalls nothing."""
   if (notes := attempts.notes) is None:
     b = attempts.task.shape[0]
     tokens = jnp.zeros((b, hint.tokens.shape[1]), jnp.int32)

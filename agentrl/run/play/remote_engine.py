@@ -113,7 +113,7 @@ def log_probs(
   ids: list[int],
   temperature: float,
 ) -> np.ndarray:
-  """Log-probs [n] f32 of a message after a context, nats."""
+  """Returns log-probs [n] f32 of a message after a context, nats."""
   tokens = jnp.array([[*context, *ids]], jnp.int32)
   hidden = transformer.forward(shape, params, tokens, jnp.zeros_like(tokens))
   logits = transformer.logits(params, hidden, shape.logit_cap)[0]

@@ -29,7 +29,7 @@ FormatName = Annotated[str, domain.OneOf(*FORMATS)]
 
 
 def format_of(name: str) -> Format:
-  """The format of a name.
+  """Returns the format of a name.
 
   Raises:
     ValueError: there is none.

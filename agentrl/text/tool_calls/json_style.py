@@ -22,7 +22,7 @@ _OPEN, _CLOSE = '<tool_call>', '</tool_call>'
 
 
 def _read_json(text: str, start: int, key: str) -> tuple[Call | Malformed, int]:
-  """One call at a place in the text, and where it ends (-1: who knows)."""
+  """Reads one call at a place in the text, and where it ends (-1: unknown)."""
   example = f'{{"name": "...", "{key}": {{...}}}}'
   while start < len(text) and text[start].isspace():
     start += 1
@@ -46,7 +46,7 @@ def _read_json(text: str, start: int, key: str) -> tuple[Call | Malformed, int]:
 
 
 def _member(text: str, start: int, key: str) -> Range:
-  """Where the value of a key stands in the JSON object that is there.
+  """Finds where the value of a key stands in the JSON object that is there.
 
   The last one where the key is written twice: the one that is read.
   """
@@ -60,12 +60,12 @@ def _member(text: str, start: int, key: str) -> Range:
 
 
 def _skip(text: str, at: int) -> int:
-  """The place behind what stands between the parts of an object."""
+  """Returns the place behind what stands between the parts of an object."""
   return len(text) - len(text[at:].lstrip(' \t\n\r,:'))
 
 
 def _write_json(call: Call, key: str) -> str:
-  """Without `</`, which could end a tag or a thought."""
+  """Writes JSON without `</`, which could end a tag or a thought."""
   text = json.dumps({'name': call.name, key: call.args}, ensure_ascii=False)
   return text.replace('</', '<\\/')
 
@@ -117,13 +117,13 @@ def _teach_hermes(tools: Sequence[Described]) -> str:
 
 
 def _locate_llama_json(text: str, tools: Sequence[Described]) -> list[Place]:
-  """The whole message is calls, or none of it is."""
+  """Finds calls that are the whole message; else none of it is one."""
   del tools
   return locate_spoken(text, _read_llama_json)
 
 
 def _read_llama_json(text: str) -> list[Place]:
-  """The tag belongs to the first call, what separates calls to none."""
+  """Reads calls; the first one has the tag, and separators belong to none."""
   places, tag = [], '<|python_tag|>'
   at = len(tag) if text.startswith(tag) else 0
   if not (at or text.startswith('{')):

@@ -29,7 +29,7 @@ _FOREIGN = ('site-packages', 'dist-packages')
 def visible(
   python: str, packages: tuple[str, ...]
 ) -> tuple[list[str], list[str]]:
-  """-> what can be seen, and the folders in it that can not.
+  """Returns what can be seen, and the folders in it that can not.
 
   Seen are the standard library, the folders of the shared libraries it needs,
   and `packages`; not seen are other packages installed beside it.

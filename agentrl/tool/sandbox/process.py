@@ -129,7 +129,7 @@ def _stop(process: subprocess.Popen) -> None:
 
 
 def _fault(status: int) -> str:
-  """The kind that an exit status tells of."""
+  """Returns the kind that an exit status tells of."""
   if status < 0 or status > 128:
     return 'crash'
   return _KINDS.get(status, 'error') if status else ''

@@ -73,18 +73,18 @@ class CoinCollector:
     return RULES if self.brief else OBJECTIVE
 
   def name(self) -> str:
-    """textworld_coin-<levels>-<hash of all settings>, without the folder."""
+    """Returns textworld_coin-<levels>-<hash of all settings but the folder>."""
     settings = dataclasses.replace(self, folder='')
     return task_sampling.name(
       f'textworld_coin-{self.low}-{self.high}', settings
     )
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[base.HostTask]:
-    """Distinct maps with the shortest way each; see `base.EnvFamily`."""
+    """Draws distinct maps with the shortest way each; see `base.EnvFamily`."""
     rng = splits.split_rng(split, seed)
 
     def draw():
-      """A key and (map, seed of its names)."""
+      """Returns a key and (map, seed of its names)."""
       plan = maps.draw(int(rng.integers(self.low, self.high + 1)), rng)
       return plan.key(), (plan, int(rng.integers(2**31)))
 
@@ -120,7 +120,7 @@ class CoinEnv:
     self.game: Any = None  # of textworld, which has no types
 
   def reset(self, task: Mapping[str, Any], seed: int) -> str:
-    """-> the first observation; nothing is random here."""
+    """Returns the first observation; nothing is random here."""
     del seed
     self.close()
     plan = maps.CoinMap(task['way'], task['ends'])
@@ -132,7 +132,7 @@ class CoinEnv:
     return self._observe()
 
   def step(self, message: str) -> base.Step:
-    """One command -> its result."""
+    """Plays one command -> its result."""
     before, value = self.state, self._value()
     command = message.strip().lower()
     # What is not safe for the interpreter, which is in C, does not reach it.
@@ -156,14 +156,14 @@ class CoinEnv:
       self.game = None
 
   def _here(self) -> int:
-    """The player's room, from the game's facts."""
+    """Returns the player's room, from the game's facts."""
     for fact in self.state.facts:
       if fact.name == 'at' and fact.arguments[0].type == 'P':
         return self.names[fact.arguments[1].name]
     raise RuntimeError('the world has no player; its rules were changed')
 
   def _value(self) -> float:
-    """γ^(commands left), 1 once won."""
+    """Returns γ^(commands left), 1 once won."""
     left = 0 if self.state.won else self.far[self._here()] + 1
     return maps.GAMMA**left
 
@@ -183,7 +183,7 @@ class CoinEnv:
 
 
 def _spell(message: str) -> str:
-  """The command in TextWorld's words: 'n' and 'north' are 'go north'."""
+  """Spells the command as TextWorld does: 'n' and 'north' are 'go north'."""
   words = message.lower().split()
   side = ' '.join(words[words[:1] == ['go'] :])
   side = maps.WORDS.get(side, side)

@@ -47,11 +47,11 @@ class TextWorldExpress:
       )
 
   def name(self) -> str:
-    """textworld_express-<game>-<hash of all settings>."""
+    """Returns textworld_express-<game>-<hash of all settings>."""
     return task_sampling.name(f'textworld_express-{self.game}', self)
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[base.HostTask]:
-    """Distinct tasks with the package's own way; see `base.EnvFamily`."""
+    """Draws distinct tasks with the package's own way; see `base.EnvFamily`."""
     splits.split_rng(split, seed)  # before Java starts
     with contextlib.closing(self.env()) as env:
       for number in java.chosen(env.numbers(split), split, count, seed):
@@ -83,13 +83,13 @@ class ExpressEnv:
     self.family, self.world = family, world
 
   def reset(self, task: Mapping[str, Any], seed: int) -> str:
-    """-> the task and the first observation; nothing is random here."""
+    """Returns the task and the first observation; nothing is random here."""
     del seed
     _, self.infos = self._start(task)
     return f'{self.infos["taskDescription"].strip()}\n{self._observe()}'
 
   def step(self, message: str) -> base.Step:
-    """One action -> its result."""
+    """Plays one action -> its result."""
     _, reward, done, self.infos = self.world.step(java.sanitize(message))
     score = min(max(float(self.infos['score']), 0.0), 1.0)
     invalid = self.infos['observation'].startswith(_UNKNOWN)
@@ -103,13 +103,13 @@ class ExpressEnv:
       self.world = None
 
   def numbers(self, split: str) -> list[int]:
-    """The package's tasks of a split."""
+    """Returns the package's tasks of a split."""
     if split == 'train':
       return self.world.getValidSeedsTrain()
     return self.world.getValidSeedsTest()
 
   def way(self, task: Mapping[str, Any]) -> tuple[str, ...]:
-    """The package's own solution of a task, where it works."""
+    """Returns the package's own solution of a task, where it works."""
     if self.family.game in _WAYLESS:
       return ()
     self._start(task, gold=True)

@@ -33,7 +33,7 @@ def _knowledge() -> KnowledgeBase:
 
 @functools.lru_cache(maxsize=256)
 def build(plan: maps.CoinMap, names: int, objective: str) -> textworld.Game:
-  """The coin collector's game on a map; `names` seeds the rooms' names."""
+  """Builds the coin collector's game on a map; `names` seeds the room names."""
   options = textworld.GameOptions()
   options.seeds = names
   options.kb = _knowledge()
@@ -61,7 +61,7 @@ def _places(game: textworld.Game, plan: maps.CoinMap) -> dict[str, int]:
 
 
 def logic(plan: maps.CoinMap, names: int):
-  """A game of TextWorld's logic alone: no prose, nothing to compile."""
+  """Returns a game of TextWorld's logic alone: no prose, nothing to compile."""
   game = build(plan, names, '')
   with tempfile.TemporaryDirectory() as folder:
     path = os.path.join(folder, 'game.json')
@@ -94,7 +94,7 @@ def _digest(home: pathlib.Path) -> str:
 
 
 def _whole(home: pathlib.Path) -> bool:
-  """True if a game's file is complete: a torn one crashes C."""
+  """Returns True if a game's file is complete: a torn one crashes C."""
   try:
     return (home / 'sum').read_text() == _digest(home)
   except OSError:

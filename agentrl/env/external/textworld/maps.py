@@ -27,7 +27,7 @@ class CoinMap:
   ends: str  # the side of each dead end
 
   def exits(self) -> list[dict[str, int]]:
-    """Per room, the room behind each side that has one."""
+    """Lists, per room, the room behind each side that has one."""
     length = len(self.way) + 1
     rooms: list[dict[str, int]] = [{} for _ in range(length + len(self.ends))]
     links = [(i, side, i + 1) for i, side in enumerate(self.way)]
@@ -38,7 +38,7 @@ class CoinMap:
     return rooms
 
   def key(self) -> str:
-    """Content key, equal for the mirrored and turned forms of a map."""
+    """Hashes a map, equally for its mirrored and turned forms."""
     forms = []
     for turn in range(4):
       turned = SIDES[turn:] + SIDES[:turn]
@@ -49,12 +49,12 @@ class CoinMap:
 
 
 def opposite(side: str) -> str:
-  """The side one comes back from."""
+  """Returns the side one comes back from."""
   return SIDES[(SIDES.index(side) + 2) % 4]
 
 
 def size(level: int) -> tuple[int, int]:
-  """-> rooms on the way, dead ends at each: what TextWorld calls a level.
+  """Returns rooms on the way, dead ends at each: what TextWorld calls a level.
 
   Raises:
     ValueError: no such level, or more rooms than TextWorld can compile.
@@ -69,7 +69,7 @@ def size(level: int) -> tuple[int, int]:
 
 
 def draw(level: int, rng: np.random.Generator) -> CoinMap:
-  """A random map: every side is one of those still free, equally likely."""
+  """Draws a map: each side is one of those still free, equally likely."""
   length, dead = size(level)
   free = [set(SIDES) for _ in range(length)]
 
@@ -87,7 +87,7 @@ def draw(level: int, rng: np.random.Generator) -> CoinMap:
 
 
 def to_coin(rooms: list[dict[str, int]], coin: int) -> list[int]:
-  """Per room, the moves to the coin's room."""
+  """Counts the moves from each room to the coin's."""
   far = {coin: 0}
   queue = [coin]
   for room in queue:
@@ -99,7 +99,7 @@ def to_coin(rooms: list[dict[str, int]], coin: int) -> list[int]:
 
 
 def marks(rooms: list[dict[str, int]], seen: set[int], here: int) -> str:
-  """Marks of the four sides of a room: all an explorer must remember.
+  """Returns marks of the four sides of a room: all an explorer must remember.
 
   '?' an exit not taken yet, '+' one taken behind which such exits are left,
   '.' one behind which all is known, '-' no exit; as 'n? e- s. w+'. Taking '?'
@@ -120,7 +120,7 @@ def marks(rooms: list[dict[str, int]], seen: set[int], here: int) -> str:
 def _new_behind(
   rooms: list[dict[str, int]], seen: set[int], room: int, origin: int
 ) -> bool:
-  """True if an unseen room can be reached without turning back."""
+  """Returns True if an unseen room can be reached without turning back."""
   queue = [(room, origin)]
   for room, origin in queue:
     if room not in seen:

@@ -181,7 +181,7 @@ class Match:
   def reset(
     self, key: jax.Array, task: dict[str, chex.Array]
   ) -> tuple[MatchState, jax.Array]:
-    """-> state, what the first seat to move sees."""
+    """Returns state, what the first seat to move sees."""
     del key  # a task leaves nothing open
     deal = jnp.asarray(task['deal'], jnp.int32)
     state = MatchState(game=self.rules.deal(deal), forfeit=jnp.int32(-1))
@@ -190,7 +190,7 @@ class Match:
   def step(
     self, state: MatchState, action: jax.Array, key: jax.Array
   ) -> tuple[MatchState, jax.Array, jax.Array, jax.Array]:
-    """One move: -> state, what the next seat to move sees, 0, done.
+    """Plays one move: -> state, what the next seat to move sees, 0, done.
 
     Moves earn nothing: `returns` says what each seat gets at the end.
     """
@@ -318,7 +318,7 @@ class Against:
   def reset(
     self, key: jax.Array, task: dict[str, chex.Array]
   ) -> tuple[AgainstState, jax.Array]:
-    """-> state, what the own seat sees when it first moves."""
+    """Returns state, what the own seat sees when it first moves."""
     state, _ = self.match.reset(key, task)
     own = AgainstState(match=state, seat=self.seat_of(task))
     own = self._answered(own, key)
@@ -327,7 +327,7 @@ class Against:
   def step(
     self, state: AgainstState, action: jax.Array, key: jax.Array
   ) -> tuple[AgainstState, jax.Array, jax.Array, jax.Array]:
-    """One own move and the answers: -> state, obs, reward at the end, done."""
+    """Plays a move and the answers: -> state, obs, reward at the end, done."""
     before = self.match.over(state.match)
     mine, theirs = jax.random.split(key)
     moved = state.replace(match=self.match.moved(state.match, action, mine))

@@ -67,7 +67,7 @@ class Kuhn:
     return (n == 3) | ((n == 2) & ((first == BET) | (second == PASS)))
 
   def returns(self, state: KuhnState) -> jax.Array:
-    """Chips won: the pot of a showdown, or of the one who did not fold."""
+    """Returns chips won: the pot of a showdown, or of one who did not fold."""
     first, second, third = state.moves
     better = jnp.where(state.cards[0] > state.cards[1], 1.0, -1.0)
     opened = jnp.where(second == PASS, 1.0, 2 * better)  # after a first bet

@@ -100,7 +100,7 @@ class Leduc:
     return (state.folded >= 0) | (state.round == 2)
 
   def returns(self, state: LeducState) -> jax.Array:
-    """Chips won: what the loser has paid, half of the pot."""
+    """Returns chips won: what the loser has paid, half of the pot."""
     hands, public = state.cards[:2], state.cards[2]
     rank = hands + len(RANKS) * (hands == public)
     better = jnp.sign(rank[0] - rank[1]).astype(jnp.float32)

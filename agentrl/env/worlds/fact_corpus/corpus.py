@@ -66,7 +66,7 @@ def made(
   distractors: int = 0,
   held_out: str = 'chains',
 ) -> Corpus:
-  """The corpus of these settings; the same everywhere.
+  """Returns the corpus of these settings; the same everywhere.
 
   Args:
     people: in it; a fifth as many places, and as many events.
@@ -103,7 +103,7 @@ def made(
 
 
 def _entities(rng: np.random.Generator, people: int) -> dict[str, Entity]:
-  """The names of all, with every fifth of a kind in the test split."""
+  """Returns the names of all, with every fifth of a kind in the test split."""
   others = people // _PEOPLE_OF_A_PLACE
   counts = {'person': people, 'place': others, 'event': others}
   total = sum(counts.values())
@@ -118,7 +118,7 @@ def _entities(rng: np.random.Generator, people: int) -> dict[str, Entity]:
 def _pool(
   entities: Mapping[str, Entity], kind: str, split: str
 ) -> Sequence[str]:
-  """Everything of a kind; of one split, unless it is ''."""
+  """Returns everything of a kind; of one split, unless it is ''."""
   if kind == 'number':
     return [str(age) for age in range(*_AGES)]
   return [

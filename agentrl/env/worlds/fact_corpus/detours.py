@@ -55,7 +55,7 @@ def searched(
 def _again(
   call: Call, passage: int, corpus: Corpus, tools: Sequence[Tool]
 ) -> Call | None:
-  """The first other call that shows the passage."""
+  """Finds the first other call that shows the passage."""
   for query in expert.queries(corpus.facts[passage]):
     for tool in tools:
       other = Call(tool.name, {'query': query})

@@ -187,13 +187,13 @@ class FactCorpus:
     return FactEnv(self)
 
   def corpus(self) -> Corpus:
-    """The corpus that both splits are about."""
+    """Returns the corpus that both splits are about."""
     return corpora.made(
       self.people, self.contradictions, self.distractors, self.held_out
     )
 
   def expert_value(self, task: Mapping[str, Any]) -> float:
-    """Score of the scripted expert from the start; calls cost nothing.
+    """Scores the scripted expert from the start; calls cost nothing.
 
     1, which no policy exceeds, where the tools show all evidence; else 0: the
     expert does not guess.
@@ -236,7 +236,7 @@ class FactCorpus:
   def _detoured(
     self, calls: Sequence[Call], evidence: Sequence[int], content: list
   ) -> list[detours.Searched]:
-    """The calls with detours, the same ones for the same question."""
+    """Returns the calls with detours, the same ones for the same question."""
     if not self.careful:
       return [detours.Searched(call, needed=True) for call in calls]
     seed = int(task_sampling.key(content)[:8], 16)
@@ -284,7 +284,7 @@ class FactEnv:
     return self._under_way()
 
   def _under_way(self) -> tool_env.ToolTask:
-    """The task, from what was read so far."""
+    """Returns the task, from what was read so far."""
     read = self._read
     return tool_env.ToolTask(
       read.question, self._tools, read.judge, read.observe
@@ -295,7 +295,7 @@ class FactEnv:
 
 
 def _noted(task: Mapping[str, Any], read: Sequence[str]) -> list[str]:
-  """Returns what is known after each call, facts between stars.
+  """Lists what is known after each call, facts between stars.
 
     *Bako's home is Tebu.* *Tebu's mayor is Nalo.* Bako's home's mayor is Nalo.
 
@@ -311,7 +311,7 @@ def _noted(task: Mapping[str, Any], read: Sequence[str]) -> list[str]:
 
 @functools.lru_cache(maxsize=4)
 def tools_of(family: FactCorpus) -> tuple[Tool, ...]:
-  """All environments of a process share them."""
+  """Makes tools that all environments of a process share."""
   return retrievers.tools(
     family.corpus(),
     family.retrievers.split(),

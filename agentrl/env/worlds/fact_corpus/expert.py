@@ -13,7 +13,7 @@ from agentrl.tool.base import Tool
 def plan(
   corpus: Corpus, question: FactQuestion, tools: Sequence[Tool]
 ) -> tuple[list[Call], list[str]] | None:
-  """A call for each hop, and the passage or result to note of its answer.
+  """Plans a call for each hop, and the passage or result to note of its answer.
 
   A set is one call where there is a tool for it, and otherwise one for each
   passage. For an unanswerable question the last call looks for what is missing.
@@ -45,7 +45,7 @@ def plan(
 
 
 def set_query(question: FactQuestion, end: str) -> str:
-  """The query of a set, as the aggregate tool reads it."""
+  """Returns the query of a set, as the aggregate tool reads it."""
   kind = {'count': 'count', 'max': 'max age'}[question.kind]
   return f'{kind} {question.inverse} {end}'
 
@@ -53,7 +53,7 @@ def set_query(question: FactQuestion, end: str) -> str:
 def _search(
   corpus: Corpus, passage: int, retrievers: Sequence[Tool]
 ) -> Call | None:
-  """The first call whose answer has the passage as it stands."""
+  """Returns the first call whose answer has the passage as it stands."""
   for tool in retrievers:
     for query in queries(corpus.facts[passage]):
       if corpus.passages[passage] in tool(query=query).splitlines():
@@ -62,7 +62,7 @@ def _search(
 
 
 def queries(fact: Fact) -> Iterator[str]:
-  """Wordings without the object, which the agent does not have yet."""
+  """Returns wordings without the object, which the agent does not have yet."""
   yield f'{fact.subject} {fact.relation}'
   yield f"{fact.subject}'s {fact.relation} is"
   yield f'{fact.relation} {fact.subject}'

@@ -19,7 +19,7 @@ OF_LAST = '.'  # before a relation of the object before it
 
 
 def text(start: str, path: Sequence[str]) -> str:
-  """The text as the agent reads it."""
+  """Returns the text as the agent reads it."""
   return ' '.join(
     f'Its {relation[1:]} is _.'
     if relation.startswith(OF_LAST)
@@ -31,7 +31,7 @@ def text(start: str, path: Sequence[str]) -> str:
 def follow(
   corpus: Corpus, start: str, path: Sequence[str]
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
-  """The passages of the facts and their objects, up to one that is missing."""
+  """Lists passages of the facts and their objects, up to a missing one."""
   passages: list[int] = []
   objects = [start]
   for relation in path:
@@ -48,7 +48,7 @@ def follow(
 def walk(
   corpus: Corpus, start: str, spans: int, rng: np.random.Generator
 ) -> tuple[str, ...] | None:
-  """A random path of so many spans.
+  """Draws a random path of so many spans.
 
   None where it comes to a fact that is missing, to an object for the second
   time, or to nothing that is left to tell.
@@ -66,7 +66,7 @@ def walk(
 
 
 def _next(corpus: Corpus, start: str, path: tuple[str, ...]) -> Iterator[str]:
-  """Relations of the start, and of what the path has come to."""
+  """Lists relations of the start, and of what the path has come to."""
   yield from RELATIONS[corpus.entities[start].kind]
   _, objects = follow(corpus, start, path)
   if objects and objects[-1] in corpus.entities:

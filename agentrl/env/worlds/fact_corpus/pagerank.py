@@ -10,7 +10,7 @@ _MOST = 1 - 1e-13
 def personalised_pagerank(
   edges: np.ndarray, restart: np.ndarray, *, damping: float = 0.85
 ) -> np.ndarray:
-  """Probability of each node under a walk with restarts.
+  """Computes the probability of each node under a walk with restarts.
 
     p = d (Pᵀ p + r Σ_{i without an edge} p_i) + (1 - d) r,  P_ij = A_ij / deg i
 

@@ -52,7 +52,7 @@ class Mix(NamedTuple):
 
 
 def text(question: FactQuestion) -> str:
-  """The question as the agent reads it."""
+  """Returns the question as the agent reads it."""
   if question.kind == masked.KIND:
     return masked.text(question.start, question.path)
   end = ''.join(f"{x}'s " for x in (question.start, *question.path))
@@ -69,7 +69,7 @@ def text(question: FactQuestion) -> str:
 def follow(
   corpus: Corpus, start: str, path: Sequence[str]
 ) -> tuple[list[int], str]:
-  """The passages along a path, and its end; '' where a fact is missing."""
+  """Follows a path: its passages and its end, '' where a fact is missing."""
   at, passages = start, []
   for relation in path:
     passage = corpus.holds.get((at, relation))
@@ -81,7 +81,7 @@ def follow(
 
 
 def solve(corpus: Corpus, question: FactQuestion) -> Solution:
-  """The answer, and the passages that it follows from.
+  """Returns the answer, and the passages that it follows from.
 
   Those of a chain are each needed, in their order. Those of a set are all of
   its members, and for 'max' also their ages, in any order. Those of an
@@ -101,7 +101,7 @@ def solve(corpus: Corpus, question: FactQuestion) -> Solution:
 def aggregate(
   corpus: Corpus, kind: str, relation: str, object: str
 ) -> tuple[str, tuple[int, ...]]:
-  """The count of a set, or the highest age in it, and the passages read.
+  """Counts a set, or finds the highest age in it; also the passages read.
 
     count = |{x : x's relation is object}|
     max = max {x's age : x's relation is object}, of the ages that are stated
@@ -119,7 +119,7 @@ def aggregate(
 
 
 def task(corpus: Corpus, question: FactQuestion) -> dict[str, Any]:
-  """The task of a question, as JSON can hold it: also what judges need."""
+  """Makes a question's task, which JSON can hold: also what judges need."""
   answer, evidence = solve(corpus, question)
   return {
     'question': text(question),
@@ -135,7 +135,7 @@ def task(corpus: Corpus, question: FactQuestion) -> dict[str, Any]:
 
 
 def steps(corpus: Corpus, task: Mapping[str, Any]) -> list[str]:
-  """The subgoals of a chain: a fact to look for each, then to answer.
+  """Returns the subgoals of a chain: a fact to look for each, then to answer.
 
     Bako's home's mayor?  ->  'Bako home', 'Tebu mayor', 'answer'
 
@@ -148,14 +148,14 @@ def steps(corpus: Corpus, task: Mapping[str, Any]) -> list[str]:
 
 
 def of_task(task: Mapping[str, Any]) -> FactQuestion:
-  """The question of a task."""
+  """Returns the question of a task."""
   return FactQuestion(
     task['kind'], task['start'], tuple(task['path']), task['inverse']
   )
 
 
 def salted(question: FactQuestion, split: str) -> list:
-  """The question and a number, which bring its key into a split."""
+  """Returns the question and a number, which bring its key into a split."""
   return next(
     content
     for salt in itertools.count()
@@ -166,7 +166,7 @@ def salted(question: FactQuestion, split: str) -> list:
 def draw(
   corpus: Corpus, mix: Mix, split: str, rng: np.random.Generator
 ) -> FactQuestion | None:
-  """A random question that begins at an entity of the split.
+  """Draws a random question that begins at an entity of the split.
 
   Kind and hops are drawn first; None where no walk fits them.
   """
@@ -220,7 +220,7 @@ def _walk(
 
 
 def _fits(corpus: Corpus, question: FactQuestion, mix: Mix) -> bool:
-  """Whether it has its answer, and no shorter way there."""
+  """Returns whether it has its answer, and no shorter way there."""
   if question.kind == masked.KIND:
     return True
   passages, end = follow(corpus, question.start, question.path)
@@ -239,7 +239,7 @@ def _fits(corpus: Corpus, question: FactQuestion, mix: Mix) -> bool:
 
 
 def _survives(corpus: Corpus, question: FactQuestion, end: str) -> bool:
-  """Whether without one passage an older one would lead to the same end."""
+  """Tells whether without one passage an older one leads to the same end."""
   passages, _ = follow(corpus, question.start, question.path)
   facts = [corpus.facts[i] for i in passages]
   older = [corpus.older.get((x.subject, x.relation)) for x in facts]

@@ -36,7 +36,7 @@ class Dense:
     return top(self.scores(query), most).tolist()
 
   def scores(self, query: str) -> np.ndarray:
-    """[N], in [0, 1]; 0 for a query without words."""
+    """Scores the texts [N], in [0, 1]; 0 for a query without words."""
     vector = _vector(query)
     norms = self._norms * np.sqrt((vector**2).sum())
     return self._vectors @ vector / np.maximum(norms, 1.0)
@@ -62,7 +62,7 @@ class Graph:
     self.best = functools.lru_cache(maxsize=1024)(self._best)
 
   def _best(self, query: str, most: int) -> tuple[int, ...]:
-    """No text where none has a term of the query."""
+    """Ranks texts; () where none has a term of the query."""
     texts, terms = self._edges.T
     matches = np.bincount(
       texts[np.isin(terms, self._terms(query))], minlength=self._count
@@ -76,13 +76,13 @@ class Graph:
     return tuple(top(np.round(scores, 9), most).tolist())
 
   def _terms(self, text: str) -> list[int]:
-    """Nodes of the terms in a text, as often as they stand there."""
+    """Lists nodes of the terms in a text, as often as they stand there."""
     words = _WORD.findall(text.lower())
     return [self._nodes[x] for x in words if x in self._nodes]
 
 
 def _vector(text: str) -> np.ndarray:
-  """Counts of hashed n-grams: [512]."""
+  """Counts hashed n-grams: [512]."""
   out = np.zeros(_WIDTH, np.int32)
   for word in _WORD.findall(text.lower()):
     marked = f'^{word}$'

@@ -43,7 +43,7 @@ class Reading:
   """What one trajectory has read so far."""
 
   def __init__(self, corpus: Corpus, task: Mapping[str, Any]):
-    """Nothing yet; task: as the family made it."""
+    """Begins with nothing read; task: as the family made it."""
     self._corpus, self._task = corpus, task
     self._gold = task['evidence']
     self._seen: set[int | str] = set()
@@ -88,7 +88,7 @@ class Reading:
     }
 
   def judge(self, answer: str) -> Grade:
-    """Exact match and F₁ as in SQuAD, and what the answer ends."""
+    """Judges exact match and F₁ as in SQuAD, and what the answer ends."""
     accepted = self._task['answers']
     right = float(grading.exact(answer, accepted))
     unknown = grading.exact(answer, [questions.UNKNOWN])
@@ -100,7 +100,7 @@ class Reading:
     return Grade(right, info)
 
   def _passages(self, answer: Answer) -> set[int | str]:
-    """Places of the passages that an answer rests on; texts that are none."""
+    """Finds passages that an answer rests on, by place; texts that are none."""
     if answer.name == AGGREGATE:
       query = answer.text.rpartition(':')[0]
       return {answer.text, *aggregated(self._corpus, query)[1]}
@@ -111,11 +111,11 @@ class Reading:
     return len(self._seen.intersection(self._gold)) / max(len(self._gold), 1)
 
   def subgoal(self) -> str:
-    """The next open step of a chain: what to look for, then to answer."""
+    """Names the next open step of a chain: what to look for, then to answer."""
     return questions.steps(self._corpus, self._task)[self._reached()]
 
   def _reached(self) -> int:
-    """Gold passages that were read, of a chain the first without a gap."""
+    """Counts gold passages that were read, of a chain up to the first gap."""
     read = [i in self._seen for i in self._gold]
     chain = self._task['kind'] in questions.CHAINS
     return [*read, False].index(False) if chain else sum(read)

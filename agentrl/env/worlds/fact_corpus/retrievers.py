@@ -42,7 +42,7 @@ class Ranking(Protocol):
   """An order of texts for a query."""
 
   def best(self, query: str, most: int) -> Sequence[int]:
-    """The places of the texts that fit best, at most so many."""
+    """Returns the places of the texts that fit best, at most so many."""
 
 
 class Retriever:
@@ -85,7 +85,7 @@ class Liar:
     return self._false(fact, place, _uniform('object', words, str(place)))
 
   def _false(self, fact: Fact, place: int, point: float) -> str:
-    """The passage with another object of the kind, at a point of [0, 1)."""
+    """Falsifies a passage: another object of the kind, at a point of [0, 1)."""
     objects = _objects(self._corpus.entities, fact)
     start = int(point * len(objects))
     true = self._corpus.passages[place]
@@ -114,7 +114,7 @@ class Aggregate:
 
 
 def aggregated(corpus: Corpus, query: str) -> tuple[str, tuple[int, ...]]:
-  """The answer to a query of a set, and the passages that it takes.
+  """Returns the answer to a query of a set, and the passages that it takes.
 
   Raises:
     ToolError: the query is of no set.
@@ -132,7 +132,7 @@ def aggregated(corpus: Corpus, query: str) -> tuple[str, tuple[int, ...]]:
 def tools(
   corpus: Corpus, names: Sequence[str], most: int, lies: float
 ) -> tuple[Tool, ...]:
-  """The tools of these names.
+  """Returns the tools of these names.
 
   Args:
     names: of `DESCRIPTIONS`.
@@ -172,7 +172,7 @@ def _ranking(name: str, corpus: Corpus) -> Ranking:
 
 
 def _objects(entities: Mapping[str, Entity], fact: Fact) -> list[str]:
-  """Entities of the kind of a fact's object, or numbers near it."""
+  """Lists entities of the kind of a fact's object, or numbers near it."""
   kind = RELATIONS[entities[fact.subject].kind][fact.relation]
   if kind == 'number':
     return [str(int(fact.object) + i) for i in (-3, -2, -1, 1, 2, 3)]
@@ -180,6 +180,6 @@ def _objects(entities: Mapping[str, Entity], fact: Fact) -> list[str]:
 
 
 def _uniform(*words: str) -> float:
-  """A number in [0, 1) that is a function of the words."""
+  """Hashes the words to a number in [0, 1)."""
   content = '\0'.join(words).encode(errors='surrogatepass')
   return int(splits.content_key(content), 16) / 16**16

@@ -15,7 +15,7 @@ from agentrl.env.worlds.fact_corpus.questions import FactQuestion
 
 
 def tags(question: FactQuestion, read: Sequence[str]) -> list[str]:
-  """What stands before each message: one more than calls.
+  """Returns the text before each message: one more than calls.
 
   Args:
     read: of the answer to each call, what is noted

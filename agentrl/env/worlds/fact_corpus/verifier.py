@@ -67,7 +67,7 @@ def distracted(messages: Sequence[Message], *, seed: int) -> str:
 
 
 def _verdict(messages: Sequence[Message]) -> tuple[bool, bool, int]:
-  """Whether evidence is valid and proves the claim, and turns beside it."""
+  """Tells if evidence is valid, if it proves the claim, and turns beside it."""
   asked = _ASKED.search(messages[-1].content)
   if not asked:
     raise ServiceFault('the verifier was not asked about a submission')

@@ -67,7 +67,7 @@ def _write_json(action: ShopperAction) -> str:
 
 
 def fields_of(action: ShopperAction) -> dict[str, Any]:
-  """The type and its attributes, which JSON can hold."""
+  """Returns the type and its attributes, which JSON can hold."""
   names = ('type', *ATTRIBUTES[action.type])
   return {name: x for name, x in action._asdict().items() if name in names}
 
@@ -89,7 +89,7 @@ FormName = Annotated[str, domain.OneOf(*FORMS)]
 
 
 def form_of(name: str) -> ActionForm:
-  """The form of a name.
+  """Returns the form of a name.
 
   Raises:
     ValueError: there is none.

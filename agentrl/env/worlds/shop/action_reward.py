@@ -82,7 +82,7 @@ def hierarchical(
   dars: float = SCALE,
   threshold: float = 0.0,
 ) -> float:
-  """The action reward v(a) of Shop-R1; 0 where the type is wrong:
+  """Returns the action reward v(a) of Shop-R1; 0 where the type is wrong:
 
     click            0.3 + 0.2·[name] + DARS·ROUGE-L(name)
     type_and_submit  0.3 + 0.1·[name] + 0.1·[text] + 0.1·ROUGE-L(name)

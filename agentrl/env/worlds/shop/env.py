@@ -227,7 +227,7 @@ class ShopEnv:
     return self._reply()
 
   def close(self) -> None:
-    """Nothing to close."""
+    """Closes nothing."""
 
   def _reply(self, note: str = '', invalid: bool = False) -> Step:
     text = '\n'.join(filter(None, [note, self._shown()]))

@@ -195,4 +195,4 @@ class ShopLogsEnv:
     )
 
   def close(self) -> None:
-    """Nothing to close."""
+    """Closes nothing."""

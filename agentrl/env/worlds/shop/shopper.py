@@ -33,7 +33,7 @@ class LoggedAction(NamedTuple):
 
 
 def session(shop: ShopEnv, goal: Mapping[str, Any]) -> list[LoggedAction]:
-  """All actions of one session, from the first search to the last."""
+  """Returns all actions of one session, from the first search to the last."""
   shop.reset(goal, 0)
   shopper, log = _Shopper(goal), list[LoggedAction]()
   page = ''  # the first one states the goal
@@ -51,7 +51,7 @@ def session(shop: ShopEnv, goal: Mapping[str, Any]) -> list[LoggedAction]:
 
 
 def queries(goal: Mapping[str, Any]) -> list[str]:
-  """The searches of a session: first all that is wanted, then its kind."""
+  """Lists searches of a session: first all that is wanted, then its kind."""
   thing = wanted_thing(goal)
   return [
     ' '.join([*goal['options'].values(), thing, *goal['attributes']]),
@@ -60,7 +60,7 @@ def queries(goal: Mapping[str, Any]) -> list[str]:
 
 
 def short_page(page: str) -> str:
-  """A page of the shop without details of titles and buttons never used."""
+  """Shows a page of the shop without details of titles and unused buttons."""
   return _UNUSED.sub('', _DETAIL.sub('', page)).strip()
 
 

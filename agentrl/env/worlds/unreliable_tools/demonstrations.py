@@ -22,7 +22,7 @@ def tools(
   way: str,
   rng: np.random.Generator,
 ) -> tuple[str, ...] | None:
-  """The names of the tools, in order; None where no tool is without faults.
+  """Names the tools, in order; None where no tool is without faults.
 
   The cheapest of those without faults is the last one. By `every` one that is
   drawn goes before it, unless it is the same; by `never` there are none.
@@ -48,5 +48,5 @@ def tools(
 
 
 def reason(easy: bool) -> str:
-  """The thought before a call or an answer."""
+  """Returns the thought before a call or an answer."""
   return f'<think>{"small" if easy else "large"} numbers</think>'

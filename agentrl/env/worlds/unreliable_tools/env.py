@@ -142,7 +142,7 @@ class UnreliableTools:
     return UnreliableToolsEnv(self)
 
   def expert_value(self, task: Mapping[str, Any]) -> float:
-    """The expected score less the weighted costs of the best policy.
+    """Returns the expected score less the weighted costs of the best policy.
 
     Best of those that `value` in this folder states: the number is taken from
     tools alone, from at most `expert.ANSWERS` of their answers.
@@ -150,12 +150,12 @@ class UnreliableTools:
     return expert.value(self.terms(task), ())
 
   def terms(self, task: Mapping[str, Any]) -> expert.Terms:
-    """The tools of a task as the expert sees them."""
+    """Returns the tools of a task as the expert sees them."""
     offers = [Offer(*x) for x in task['tools']]
     return expert.weigh(offers, self.price_weight, self.seconds_weight)
 
   def cost(self, info: Mapping[str, float]) -> float:
-    """The weighted costs of a turn."""
+    """Returns the weighted costs of a turn."""
     return expert.cost(
       info['price'], info['seconds'], self.price_weight, self.seconds_weight
     )
@@ -266,7 +266,7 @@ class UnreliableToolsEnv:
     return tool_env.ToolTask(text, tools, judge)
 
   def _charged(self) -> dict[str, float]:
-    """Columns of the calls of this turn, which are paid for one by one."""
+    """Returns columns of this turn's calls, which are paid for one by one."""
     count = Counter(use.tool for use in self._uses)
     places = list(self._offers)
     for use in self._uses:
@@ -289,7 +289,7 @@ class UnreliableToolsEnv:
 
 
 def _varied(offer: Offer, rng: np.random.Generator, spread: float) -> Offer:
-  """Terms within ± spread of the offer's, two digits long."""
+  """Draws terms within ± spread of the offer's, two digits long."""
   if not spread:
     return offer
   factors = 1 + spread * rng.uniform(-1, 1, 4)

@@ -34,7 +34,7 @@ class QuestionKind(NamedTuple):
 
 
 def easy(question: str, small: int) -> bool:
-  """Whether no number of an expression is above `small`; 0: never."""
+  """Returns whether no number of an expression is above `small`; 0: never."""
   numbers = map(int, re.findall(r'\d+', question))
   return small > 0 and all(x <= small for x in numbers)
 
@@ -42,7 +42,7 @@ def easy(question: str, small: int) -> bool:
 def _draw_expression(
   rng: np.random.Generator, size: int, largest: int
 ) -> dict[str, Any] | None:
-  """The shortest expression of a countdown task that takes all numbers."""
+  """Draws a countdown task's shortest expression that takes all numbers."""
   numbers = rng.integers(2, largest + 1, size).tolist()
   texts = countdown.reachable(numbers, '+-*')
   values = sorted(texts)
@@ -54,7 +54,7 @@ def _draw_expression(
 def _draw_table(
   rng: np.random.Generator, size: int, largest: int
 ) -> dict[str, Any]:
-  """Two columns and an operation on one."""
+  """Returns two columns and an operation on one."""
   names = sorted(rng.permutation(list(_COLUMNS))[:2].tolist())
   table = {x: rng.integers(1, largest + 1, size).tolist() for x in names}
   operation = rng.choice(list(_OF_COLUMN))
@@ -62,7 +62,7 @@ def _draw_table(
 
 
 def look_up(table: Mapping[str, list[int]], text: str) -> Number:
-  """The value of 'sum p', 'max(p)', 'min of p': words in any order.
+  """Returns the value of 'sum p', 'max(p)', 'min of p': words in any order.
 
   Raises:
     ToolError: it names no operation and column, or several.

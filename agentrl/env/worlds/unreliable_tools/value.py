@@ -42,7 +42,7 @@ class Terms(NamedTuple):
 def weigh(
   offers: Sequence[Offer], price_weight: float, seconds_weight: float
 ) -> Terms:
-  """The tools as the expert sees them."""
+  """Returns the tools as the expert sees them."""
   costs = tuple(
     cost(x.price, x.seconds, price_weight, seconds_weight) / (1 - x.failures)
     for x in offers
@@ -53,22 +53,22 @@ def weigh(
 def cost(
   price: float, seconds: float, price_weight: float, seconds_weight: float
 ) -> float:
-  """Money and time as a part of the score."""
+  """Converts money and time to a part of the score."""
   return price_weight * price + seconds_weight * seconds
 
 
 def votes(answers: Answers) -> Votes:
-  """Who gave which answer."""
+  """Returns who gave which answer."""
   return _ordered(_by_value(answers).values())
 
 
 def value(terms: Terms, given: Votes) -> float:
-  """V: the expected score less the costs to come, see above."""
+  """Returns V: the expected score less the costs to come, see above."""
   return _value(terms, given, _left(given))
 
 
 def choice(terms: Terms, given: Votes) -> int | None:
-  """The tool that the expert queries next; None: it answers."""
+  """Returns the tool that the expert queries next; None: it answers."""
   left = _left(given)
   returns = [
     _query(terms, given, left, tool) if left else -math.inf
@@ -79,7 +79,7 @@ def choice(terms: Terms, given: Votes) -> int | None:
 
 
 def likeliest(terms: Terms, answers: Answers) -> Number:
-  """The answer that is most likely right, of one or more."""
+  """Returns the answer that is most likely right, of one or more."""
   given = votes(answers)
   chances = dict(zip(given, posterior(terms, given)[:-1], strict=True))
   by_value = _by_value(answers)
@@ -87,7 +87,7 @@ def likeliest(terms: Terms, answers: Answers) -> Number:
 
 
 def posterior(terms: Terms, given: Votes) -> list[float]:
-  """The chance of each candidate: those that were given, then one of the rest.
+  """Returns the chance of each candidate given, then of one of the rest.
 
   The rest are alike; they have one entry between them, the chance of each.
   """
@@ -121,7 +121,7 @@ def _left(given: Votes) -> int:
 
 
 def _log(n: int, p: float) -> float:
-  """log pⁿ, also for p = 0."""
+  """Returns log pⁿ, also for p = 0."""
   return 0.0 if not n else n * math.log(p) if p else -math.inf
 
 
@@ -130,7 +130,7 @@ def _ordered(groups: Iterable[Iterable[int]]) -> Votes:
 
 
 def _stop(terms: Terms, given: Votes) -> float:
-  """The chance that the likeliest candidate is right."""
+  """Returns the chance that the likeliest candidate is right."""
   if not given:
     return 0.0
   chances = posterior(terms, given)
@@ -146,7 +146,7 @@ def _value(terms: Terms, given: Votes, left: int) -> float:
 
 
 def _query(terms: Terms, given: Votes, left: int, tool: int) -> float:
-  """Value of one more answer of a tool, less its cost."""
+  """Returns the value of one more answer of a tool, less its cost."""
   e = terms.errors[tool]
   *voted, other = posterior(terms, given)
   after = [
@@ -163,5 +163,5 @@ def _query(terms: Terms, given: Votes, left: int, tool: int) -> float:
 
 
 def _chance(p: float, e: float) -> float:
-  """That a tool gives a candidate whose chance to be right is p."""
+  """Returns P(a tool gives a candidate whose chance to be right is p)."""
   return p * (1 - e) + (1 - p) * e / (DIGITS - 1)

@@ -34,7 +34,7 @@ def main(path: str, folder: str) -> None:
 
 
 def _mesh(c: Config, target: Target) -> jax.sharding.Mesh:
-  """The config's mesh; without axes on one device, as a run has none there."""
+  """Makes the config's mesh; without axes on one device, as runs have none."""
   card = target.options
   devices = topologies.get_topology_desc(
     '' if card else target.name, platform=target.platform, **card

@@ -95,7 +95,7 @@ def compiled(job: CompileJob, seconds: float = 1800) -> CompiledProgram:
 
 
 def _trips(job: CompileJob) -> int:
-  """Times that a loop runs whose end depends on data."""
+  """Counts the runs of a loop whose end depends on data."""
   if job.program == 'update':
     # Micro-batches are as many as hold a row; all of them do here.
     return -(-job.work.rows // job.work.micro)
@@ -133,7 +133,7 @@ def _run(
 
 
 def _report(dump: pathlib.Path, whole: bool) -> pathlib.Path | None:
-  """The report of the largest module, if that is there.
+  """Returns the report of the largest module, if that is there.
 
   Args:
     whole: it is there when code has been generated as well
@@ -150,7 +150,7 @@ def _report(dump: pathlib.Path, whole: bool) -> pathlib.Path | None:
 
 
 def _written(path: pathlib.Path) -> bool:
-  """Whether the file is there and not empty."""
+  """Returns whether the file is there and not empty."""
   return path.exists() and path.stat().st_size > 0
 
 
@@ -160,7 +160,7 @@ def _text(report: pathlib.Path, end: str) -> pathlib.Path:
 
 
 def _thunks(report: pathlib.Path) -> pathlib.Path:
-  """The thunks of the report's module, which code generation writes."""
+  """Returns the thunks of the report's module, which code generation writes."""
   module = '.'.join(report.name.split('.')[:2])  # module_0001.jit_update
   return report.with_name(module + _THUNKS)
 
@@ -168,7 +168,7 @@ def _thunks(report: pathlib.Path) -> pathlib.Path:
 def _read(
   report: pathlib.Path, unknown: int, job: CompileJob
 ) -> CompiledProgram:
-  """What the dump beside the report says; `unknown` as hlo.collectives."""
+  """Reads the dump beside the report; `unknown` as for hlo.collectives."""
   total = re.search(r'Total bytes: (\d+)', report.read_text())
   module = hlo.parse(_text(report, '.txt').read_text())
   buffers = _text(report, '-buffer-assignment.txt').read_text()

@@ -50,7 +50,7 @@ class Counts:
     return self._each(lambda x, _: x * times, self)
 
   def either(self, other: 'Counts') -> 'Counts':
-    """Counts of one of two branches."""
+    """Returns counts of one of two branches."""
     out = self._each(max, other)
     return dataclasses.replace(out, least=min(self.least, other.least))
 
@@ -70,7 +70,7 @@ class Loop(NamedTuple):
 
 
 def program(module: HloModule, unknown: int = 1) -> tuple[Counts, list[Loop]]:
-  """Counts of a run of the module, and of a trip of each of its loops.
+  """Returns counts of a run of the module, and of a trip of each loop.
 
   Args:
     unknown: trips of a loop whose end depends on data and that is in no other;
@@ -84,7 +84,7 @@ def program(module: HloModule, unknown: int = 1) -> tuple[Counts, list[Loop]]:
 def layer(
   module: HloModule, body: str, layers: int
 ) -> list[tuple[Instruction, int]]:
-  """Kernels of one of the layers that a body has one behind the other.
+  """Counts kernels of one of the layers that a body has one behind the other.
 
   Of conditionals, those of the longest branch. Kernels are alike if they do
   the same to the same shapes.
@@ -154,7 +154,7 @@ class _Counter(NamedTuple):
     return trip * (unknown if n is None else n)
 
   def _moved(self, x: Instruction) -> Counts:
-    """What a kernel casts or copies, if it does nothing else."""
+    """Counts what a kernel casts or copies, if it does nothing else."""
     inside = _inside(self.module, x) or [x]
     # Arithmetic of single numbers says where a layer begins.
     ops = {y.op for y in inside if any(n > 1 for _, n in _numbers(y))}
@@ -169,12 +169,12 @@ class _Counter(NamedTuple):
 
 
 def _numbers(x: Instruction) -> list[tuple[int, int]]:
-  """Bits of a number, and numbers, of every array of the result."""
+  """Counts bits of a number, and numbers, of every array of the result."""
   return [(bits, math.prod(dims)) for bits, dims in hlo.arrays(x.shape)]
 
 
 def _parameters(module: HloModule) -> frozenset[int]:
-  """Numbers of every large parameter, and of a layer of one that has layers."""
+  """Counts numbers of large parameters, and of one layer if stacked."""
   sizes = set()
   for x in module.computations[module.entry]:
     for _, dims in hlo.arrays(x.shape) if x.op == 'parameter' else ():
@@ -184,7 +184,7 @@ def _parameters(module: HloModule) -> frozenset[int]:
 
 
 def _longest(module: HloModule, name: str) -> Iterator[Instruction]:
-  """Kernels of a computation, of loops none and of branches the longest."""
+  """Counts kernels of a computation, of loops none, of branches the longest."""
   for x in module.computations.get(name, ()):
     if x.op == 'conditional':
       yield from max((list(_longest(module, y)) for y in x.called), key=len)
@@ -196,6 +196,6 @@ def _longest(module: HloModule, name: str) -> Iterator[Instruction]:
 
 
 def _inside(module: HloModule, x: Instruction) -> list[Instruction]:
-  """Instructions of a fusion."""
+  """Lists the instructions of a fusion."""
   names = x.called if x.op == 'fusion' else []
   return [y for name in names for y in module.computations.get(name, ())]

@@ -39,13 +39,13 @@ class Graphs:
 
 
 def of(text: str) -> list[Graphs]:
-  """Graphs of the program, then of a trip of each loop, in their order."""
+  """Lists graphs of the program, then of a trip of each loop, in order."""
   root = _tree(text)
   return [_count(x.parts, False) for x in (root, *_loops(root))]
 
 
 def _tree(text: str) -> Thunk:
-  """The lines as a tree, by their indents."""
+  """Returns the lines as a tree, by their indents."""
   root = Thunk('Program', -1)
   stack, branch = [root], 0
   for line in text.splitlines():

@@ -104,7 +104,7 @@ def parse(text: str) -> HloModule:
 
 
 def collectives(module: HloModule, unknown: int = 1) -> list[Collective]:
-  """Every collective of a run of the module.
+  """Returns every collective of a run of the module.
 
   Args:
     unknown: trips of a loop whose end depends on data
@@ -113,7 +113,7 @@ def collectives(module: HloModule, unknown: int = 1) -> list[Collective]:
 
 
 def totals(each: Iterable[Collective]) -> dict[str, float]:
-  """Bytes by kind, those that occur."""
+  """Sums bytes by kind, those that occur."""
   out: dict[str, float] = collections.defaultdict(float)
   for x in each:
     out[x.kind] += x.bytes
@@ -123,7 +123,7 @@ def totals(each: Iterable[Collective]) -> dict[str, float]:
 def by_axes(
   each: Iterable[Collective], sizes: Mapping[str, int]
 ) -> dict[str, float]:
-  """Bytes by the axes that the members of a group lie along: 'data fsdp'.
+  """Sums bytes by the axes that a group's members lie along: 'data fsdp'.
 
   Args:
     sizes: of the axes of the mesh, outermost first
@@ -150,7 +150,7 @@ def arrays(shape: str) -> list[tuple[int, list[int]]]:
 
 
 def largest(module: HloModule) -> list[tuple[float, str]]:
-  """Arrays that instructions outside of fusions make, the largest first.
+  """Lists arrays that instructions outside of fusions make, largest first.
 
   Returns: (bytes, shape) of each shape once.
   """
@@ -172,7 +172,7 @@ def largest(module: HloModule) -> list[tuple[float, str]]:
 
 
 def trips(module: HloModule, loop: Instruction) -> int | None:
-  """Times that a loop from 0 runs; None: as often as data says."""
+  """Counts the runs of a loop from 0; None: as often as data says."""
   if known := re.search(r'"known_trip_count":\{"n":"(\d+)"', loop.rest):
     return int(known[1])
   lines = module.computations[loop.condition] if loop.condition else []
@@ -220,7 +220,7 @@ def _of(
 def _lines(
   module: HloModule, name: str, fusion: str = ''
 ) -> Iterator[tuple[Instruction, str]]:
-  """Instructions of a computation and of its fusions, with these' names."""
+  """Lists instructions of a computation and its fusions, with their names."""
   for x in module.computations.get(name, ()):
     if x.op == 'fusion' or x.op.startswith('async'):
       for called in x.called:
@@ -246,7 +246,7 @@ def _collective(kind: str, x: Instruction, times: int) -> Collective:
 
 
 def members(rest: str) -> tuple[int, ...]:
-  """Devices of the first group, or pair, from an instruction's attributes."""
+  """Reads devices of the first group, or pair, from instruction attributes."""
   text = rest.partition('replica_groups=')[2]
   if text.startswith('mesh['):
     return _along(text)
@@ -260,7 +260,7 @@ def members(rest: str) -> tuple[int, ...]:
 
 
 def _along(text: str) -> tuple[int, ...]:
-  """Of mesh['a'=8,'b'=2], device_ids=([2,8]T(1,0)) {'a'}."""
+  """Lists devices along mesh['a'=8,'b'=2], device_ids=([2,8]T(1,0)) {'a'}."""
   sizes = {k: int(v) for k, v in re.findall(r"'(\w+)'=(\d+)", text)}
   ids = np.arange(math.prod(sizes.values()))
   if listed := re.search(rf'device_ids=\({_IOTA}\)', text):
@@ -272,7 +272,7 @@ def _along(text: str) -> tuple[int, ...]:
 
 
 def _iota(shape: str, order: str | None) -> np.ndarray:
-  """0, 1, ... in an array of that shape, read in another order of its axes."""
+  """Reads 0, 1, ... in an array of that shape, in another order of its axes."""
   ids = np.arange(math.prod(map(int, shape.split(','))))
   ids = ids.reshape([int(n) for n in shape.split(',')])
   return ids.transpose(

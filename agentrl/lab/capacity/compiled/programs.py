@@ -92,7 +92,7 @@ def rollout(c: Config, job: CompileJob):
 
 
 def _experiment(c: Config, job: CompileJob) -> build.Experiment:
-  """The config's experiment at tasks that are all alike."""
+  """Returns the config's experiment at tasks that are all alike."""
   lm = report.language(c, job.model)._replace(shape=job.shape)
   alg = algorithm.make_algorithm(c, job.shape)
   with jax.set_mesh(jax.sharding.Mesh(np.array(jax.devices()[0]), ())):
@@ -110,7 +110,7 @@ PROGRAMS = {
 
 
 def _engine(c: Config, job: CompileJob):
-  """The engine's programs, and the shapes of what it samples with."""
+  """Returns the engine's programs, and the shapes of what it samples with."""
   burst, work = c.host.decode_steps_per_sync, job.work
   run = engine.programs(job.shape, work.slots, work.capacity, 0, burst)
   stored = mesh.abstract(transformer.specs(job.shape))
@@ -123,7 +123,7 @@ def _held(*shape: int, dtype=jnp.int32):
 
 
 def state(alg: Algorithm) -> TrainState:
-  """Shapes and shardings of the state of training."""
+  """Returns the shapes and shardings of the state of training."""
   params = {
     role: mesh.abstract(module.specs)
     for role, module in alg.context.modules.items()
@@ -147,7 +147,7 @@ def state(alg: Algorithm) -> TrainState:
 
 
 def _moments(rule, specs, params):
-  """An optimizer's state, each moment where its parameter lies."""
+  """Returns an optimizer's state, each moment where its parameter lies."""
   made = jax.eval_shape(functools.partial(optimizer.init, rule), params)
 
   def place(x, p):
@@ -160,7 +160,7 @@ def _moments(rule, specs, params):
 
 
 def rows(n: int, t: int) -> Rows:
-  """Shapes of rows [N, T], split over the mesh where one is set."""
+  """Returns shapes of rows [N, T], split over the mesh where one is set."""
   lies = None
   if mesh.active():
     lies = NamedSharding(jax.sharding.get_mesh(), mesh.spec('batch'))
@@ -183,7 +183,7 @@ def rows(n: int, t: int) -> Rows:
 
 
 def batch(work: Workload) -> Batch:
-  """Shapes of a batch."""
+  """Returns the shapes of a batch."""
   per_turn = functools.partial(_replicated, (work.batch, work.turns))
   each = functools.partial(_replicated, (work.batch,))
   names = ('task', 'group', 'arm', 'source', 'age')

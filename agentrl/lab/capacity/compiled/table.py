@@ -86,7 +86,7 @@ def compiled(
 def lines(
   c: Config, name: str, programs: Sequence[str], model: str | None = None
 ) -> Iterator[str]:
-  """What the compiler says of each program, line by line."""
+  """Reports what the compiler says of each program, line by line."""
   where, lm = hardware.parse(name), report.language(c, model)
   c = report.on_topology(c, where)
   shape, work = pretrained.computed(c, lm.shape), report.work(c, lm)
@@ -112,7 +112,7 @@ def lines(
 
 
 def kernels(program: CompiledProgram) -> Iterator[str]:
-  """Rows of the program and of a trip of each loop of SHORT kernels or more.
+  """Lists rows of the program and of a trip of each loop of >= SHORT kernels.
 
   Kernels with the longest branches; casts are those of parameters, and in the
   last columns CUDA graphs and the kernels in none.
@@ -150,7 +150,7 @@ def _row(
 
 
 def _name(loop: Loop) -> str:
-  """'  forward': what a loop is of, under the loops around it."""
+  """Names what a loop is of, under the loops around it: '  forward'."""
   way = 'loop'
   if 'jvp(' in loop.source:
     way = 'backward' if 'transpose(' in loop.source else 'forward'
@@ -164,7 +164,7 @@ def utilisation(
   where: Topology,
   program: CompiledProgram,
 ) -> float:
-  """Upper bound of the share of the peak rate that an update can use.
+  """Bounds the share of the peak rate that an update can use, from above.
 
     FLOPs without what is computed again / devices / peak rate
       / ( all FLOPs / devices / peak rate + bytes reduced / links )
@@ -183,6 +183,6 @@ def utilisation(
 
 
 def _flops(c: Config, shape: DecoderConfig, work: Workload) -> float:
-  """FLOPs of an update of the config."""
+  """Counts the FLOPs of an update of the config."""
   flops = estimate.flops(algorithm.make_algorithm(c, shape), shape, work)
   return flops.forward + flops.backward

@@ -46,7 +46,7 @@ class Target(NamedTuple):
 
 
 def target(where: Topology) -> Target:
-  """'v5e-8' -> v5e:2x4, 'h100-8' or '8xH100' -> 1x1x8.
+  """Parses 'v5e-8' -> v5e:2x4, 'h100-8' or '8xH100' -> 1x1x8.
 
   Raises: ValueError for what no compiler here knows.
   """

@@ -166,7 +166,7 @@ def measure(seeds: int = SEEDS, budget: int = BUDGET) -> dict[str, Any]:
 
 
 def table(report: Mapping[str, Any]) -> str:
-  """Markdown: claims, and success at each kind of task."""
+  """Writes Markdown: claims, and success at each kind of task."""
   cells = report['cells']
   rows = {arm: [bounds.mean(cells[arm][x]) for x in MEASURES] for arm in NAMES}
   lines = bounds.claims(report, CLAIMS)

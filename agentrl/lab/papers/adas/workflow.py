@@ -101,7 +101,7 @@ def calls(steps: Sequence[dict[str, Any]]) -> int:
 
 
 def _begins(steps: Sequence[dict[str, Any]]) -> bool:
-  """Whether the first call is a sample, so that there is what to revise."""
+  """Tells if the first call is a sample, so that there is what to revise."""
   for x in steps:
     if x['do'] in ('sample', 'revise'):
       return x['do'] == 'sample'

@@ -85,7 +85,7 @@ def at(k: int | np.ndarray, m: int | np.ndarray = M):
 
 
 def _unbroken(said: np.ndarray) -> np.ndarray:
-  """Turns that state the last value, and after which no other was: [n, K]."""
+  """Marks turns that state the last value, with no other after them: [n, K]."""
   out, value = np.zeros(said.shape, bool), np.full(len(said), NOT)
   whole = np.ones(len(said), bool)
   for k in reversed(range(K)):

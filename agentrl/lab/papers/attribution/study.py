@@ -130,7 +130,7 @@ def holds(report: Mapping[str, Any], claim: str) -> bool:
 
 
 def table(report: Mapping[str, Any]) -> str:
-  """Markdown: claims, then hit@1 by world, and rows read."""
+  """Writes Markdown: claims, then hit@1 by world, and rows read."""
   lines = ['| claim | found |', '|---|---|']
   for claim in CLAIMS:
     lines.append(f'| {claim} | {"yes" if holds(report, claim) else "no"} |')

@@ -136,7 +136,7 @@ def measure(seeds: int = SEEDS) -> dict[str, Any]:
 
 
 def table(report: Mapping[str, Any]) -> str:
-  """Markdown: claims, measures and success by round."""
+  """Writes Markdown: claims, measures and success by round."""
   cells = report['cells']
   rows = {
     arm: [

@@ -24,7 +24,7 @@ _WIDE = 3  # panels of a row
 
 
 def table(report: Mapping) -> str:
-  """A line for each method, highest rank correlation first."""
+  """Returns a line for each method, highest rank correlation first."""
   methods = report['methods']
   width = max(map(len, (*methods, 'method')))
   lines = ['  '.join([f'{"method":{width}}', *(f'{c:>7}' for c in COLUMNS)])]
@@ -43,7 +43,7 @@ def picture(
   path_png: str | os.PathLike[str],
   title: str,
 ) -> None:
-  """The same turns, credited by methods that differ; the truth comes first.
+  """Draws the same turns credited by different methods; the truth comes first.
 
   One panel for each of `most_different`: a line for each trajectory of two
   groups, a column for each turn, blue above zero and red below, to the panel's
@@ -82,7 +82,7 @@ def picture(
 def most_different(
   credits: Mapping[str, np.ndarray], valid: np.ndarray, count: int = SHOWN
 ) -> list[str]:
-  """Names of methods whose credit differs most, in alphabetical order.
+  """Names methods whose credit differs most, in alphabetical order.
 
     d(x, y) = 1 − x·y / |x||y|    over all turns that happened
 
@@ -108,7 +108,7 @@ def most_different(
 
 
 def chosen(played: RolloutData) -> tuple[int, np.ndarray]:
-  """A seed, and the lines of two groups with mixed outcomes there.
+  """Returns a seed, and the lines of two groups with mixed outcomes there.
 
   With different decisive turns if there are such; solved members stand first.
   """
@@ -127,7 +127,7 @@ def chosen(played: RolloutData) -> tuple[int, np.ndarray]:
 
 
 def _heat(axes: Axes, x: np.ndarray, name: str, solved: np.ndarray) -> None:
-  """x [lines, K], NaN where there was no turn."""
+  """Draws x [lines, K], NaN where there was no turn."""
   top = np.nanmax(np.abs(x), initial=0.0) or 1.0
   axes.imshow(x, cmap='RdBu', vmin=-top, vmax=top, aspect='auto')
   weight = 'bold' if name == 'truth' else 'normal'
@@ -142,7 +142,7 @@ def _heat(axes: Axes, x: np.ndarray, name: str, solved: np.ndarray) -> None:
 
 
 def _frame(axes: Axes, truth: np.ndarray, group: np.ndarray) -> None:
-  """A line between groups; a frame where the group's mean |truth| is most."""
+  """Draws lines between groups, and a frame where mean |truth| is most."""
   for g in np.unique(group):
     lines = np.flatnonzero(group == g)
     size = np.abs(truth[lines]).mean(axis=0)

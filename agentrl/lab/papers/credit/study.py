@@ -63,7 +63,7 @@ def config(
   run: Any = None,
   arg: str = '',
 ) -> Config:
-  """The method's config at a size that takes seconds, all checks passed.
+  """Returns the method's config at a size of seconds, all checks passed.
 
   Args:
     run: the ConfigDict of a run, whose environment, model and rollout are taken
@@ -99,7 +99,7 @@ def config(
 
 
 def uniform(s: build.Experiment, steps: int):
-  """A policy that samples every action about equally often.
+  """Returns a policy that samples every action about equally often.
 
   A network fitted to random play, so that what it says has log-probs.
   """
@@ -132,7 +132,7 @@ def uniform(s: build.Experiment, steps: int):
 
 
 def play(c: Config, size: CreditSize, workdir: str = '') -> RolloutData:
-  """Batches of every seed; the policy of a run, or one that knows nothing."""
+  """Plays batches of every seed, by a run's policy or one knowing nothing."""
   s = build.experiment(c)
   policy = weights.policy(s.shape, workdir) if workdir else uniform(s, size.fit)
   state = update.init(s.algorithm, jax.random.key(c.seed))
@@ -158,7 +158,7 @@ def play(c: Config, size: CreditSize, workdir: str = '') -> RolloutData:
 
 
 def credit(c: Config, played: RolloutData) -> np.ndarray:
-  """The method's advantage of every turn, mean over its tokens: [S, B, K]."""
+  """Averages the method's advantage of each turn over tokens: [S, B, K]."""
   learner = algorithm_lib.make_algorithm(c, played.setup.shape)
   learner = learner.without_policy()
   batches = played.batches
@@ -189,7 +189,7 @@ def credit(c: Config, played: RolloutData) -> np.ndarray:
 def measure(
   names: list[str], env: str, size: CreditSize, workdir: str = ''
 ) -> tuple[dict, dict, RolloutData | None]:
-  """Every method's agreement with the truth.
+  """Returns every method's agreement with the truth.
 
   Returns: {'size', 'env', 'methods': {name: measures}, 'skipped': {name:
     why}}, {name: credit [S, B, K]} of what was played for the first one, and
@@ -235,7 +235,7 @@ def measure(
 
 
 def compare(credit: np.ndarray, game: RolloutData) -> credit_accuracy.Agreement:
-  """All seeds together; a group of another seed is another group."""
+  """Returns all seeds together; a group of another seed is another group."""
   seeds, b, k = credit.shape
   group = game.group + (np.max(game.group) + 1) * np.arange(seeds)[:, None]
   flat = (x.reshape(seeds * b, k) for x in (credit, game.truth, game.valid))

@@ -64,7 +64,7 @@ class Point(NamedTuple):
 def points(
   report: Mapping[str, Any], env: str, setting: str
 ) -> dict[str, Point]:
-  """{arm: point} of the arms that have a step reward."""
+  """Returns {arm: point} of the arms that have a step reward."""
   here = report['envs'][env]['settings'][setting]
   gains = {
     x['arm']: x
@@ -83,7 +83,7 @@ def points(
 
 
 def correlation_label(report: Mapping[str, Any], env: str, setting: str) -> str:
-  """CORRELATION where an arm of this world reports it, else PROGRESS."""
+  """Picks CORRELATION where an arm of this world reports it, else PROGRESS."""
   arms = report['envs'][env]['settings'][setting]['arms'].values()
   return (
     CORRELATION if any(CORRELATION in x['told'] for x in arms) else PROGRESS
@@ -91,18 +91,18 @@ def correlation_label(report: Mapping[str, Any], env: str, setting: str) -> str:
 
 
 def kinds(of: Mapping[str, Point]) -> list[str]:
-  """Errors that were planted in this world, at every correlation."""
+  """Lists errors that were planted in this world, at every correlation."""
   return [e for e in KINDS if all(arm_name(e, x) in of for x in CORRELATIONS)]
 
 
 def curve(of: Mapping[str, Point], error: str) -> list[Point]:
-  """The points of a kind of error by rising correlation, then the truth."""
+  """Sorts the points of a kind of error by correlation, then the truth."""
   names = [arm_name(error, x) for x in CORRELATIONS]
   return sorted([of[x] for x in (*names, EXACT)], key=lambda x: x.correlation)
 
 
 def planted(error: str, correlation: float, term: str = 'truth') -> Arm:
-  """What is known of each turn, with that error.
+  """Makes the arm that knows each turn with that error.
 
   Where it correlates by 1 it is exact; the others take its rate.
   """
@@ -127,13 +127,13 @@ def arm_name(error: str, correlation: float) -> str:
 
 
 def learned(of: Mapping[str, Point]) -> dict[str, Point]:
-  """The points that no error was planted in."""
+  """Returns the points that no error was planted in."""
   planted = {arm_name(e, x) for e in KINDS for x in CORRELATIONS}
   return {k: x for k, x in of.items() if k not in planted | {EXACT}}
 
 
 def predict(of: Mapping[str, Point], one: Point) -> float:
-  """The gain that the curves say for a reward like this."""
+  """Returns the gain that the curves say for a reward like this."""
   fresh, lasting = (
     np.interp(
       one.correlation,
@@ -147,7 +147,7 @@ def predict(of: Mapping[str, Point], one: Point) -> float:
 
 
 def table(report: Mapping[str, Any], setting: str = 'tuned') -> str:
-  """Correlation, persistence, predicted and measured gain, in Markdown."""
+  """Writes Markdown: correlation, persistence, predicted and measured gain."""
   lines = [
     '| world | step reward | correlation | persistence | predicted | gain [95%]'
     ' |',
@@ -174,7 +174,7 @@ def picture(
   path_png: str | os.PathLike[str],
   setting: str = 'tuned',
 ) -> None:
-  """Gain by correlation, a panel for each world; then predicted and measured.
+  """Draws gain by correlation, a panel per world; then predicted and measured.
 
   A line is a kind of error, a black mark a learned reward. In the last panel,
   which is there if a reward is learned, a mark stands on the diagonal where the
@@ -219,7 +219,7 @@ def _line(axes, along: Sequence[Point], color: str, label: str) -> None:
 
 
 def _measured(axes, at: float, one: Point, mark: str, color: str) -> None:
-  """The gain of a reward with its interval."""
+  """Returns the gain of a reward with its interval."""
   y = 100 * one.gain
   reach = [[y - 100 * one.low], [100 * one.high - y]]
   axes.errorbar(at, y, reach, color=color, fmt=mark, markersize=5, lw=0.8)
@@ -231,7 +231,7 @@ def _compare(
   by_world: Sequence[Mapping[str, Point]],
   marks: Mapping[str, str],
 ) -> None:
-  """What the curves predict of learned rewards, and what was measured."""
+  """Compares what curves predict of learned rewards with what was measured."""
   for shade, title, of in zip(SHADES, titles, by_world, strict=False):
     for x in learned(of).values():
       _measured(axes, 100 * predict(of, x), x, marks[x.label], shade)

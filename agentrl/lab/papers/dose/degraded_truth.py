@@ -31,12 +31,12 @@ Error = Callable[[Array, Array, Batch], Array]
 
 
 def white(now: Array, run: Array, batch: Batch) -> Array:
-  """Drawn for every turn of every iteration."""
+  """Draws one error for every turn of every iteration."""
   return jax.random.normal(now, batch.turns.valid.shape)
 
 
 def trajectory(now: Array, run: Array, batch: Batch) -> Array:
-  """Drawn for every trajectory."""
+  """Draws one error for every trajectory."""
   b, k = batch.turns.valid.shape
   return jnp.broadcast_to(jax.random.normal(now, (b, 1)), (b, k))
 
@@ -54,12 +54,12 @@ def long(now: Array, run: Array, batch: Batch) -> Array:
 
 
 def state(now: Array, run: Array, batch: Batch) -> Array:
-  """A function of the state, the same for the whole run."""
+  """Returns a function of the state, the same for the whole run."""
   return _drawn_once(run, batch.turns.state)
 
 
 def state_action(now: Array, run: Array, batch: Batch) -> Array:
-  """A function of the state and the message's first token, as `state`."""
+  """Draws a function of the state and first message token, as `state`."""
   rows, index = batch.rows, segment.index(batch)
   first, _ = index.bounds(rows.sampled)
   action = index.at_turns(rows.tokens, first)
@@ -77,7 +77,7 @@ ERRORS: dict[str, Error] = {
 
 
 def _drawn_once(run: Array, *ids: Array) -> Array:
-  """A normal number for each combination of ids [B, K] i32."""
+  """Draws a normal number for each combination of ids [B, K] i32."""
 
   def one(*ids):
     key = run
@@ -102,7 +102,7 @@ def degraded_truth(
   correlation: Chance = 0.5,
   error: Annotated[str, OneOf(*ERRORS)] = 'white',
 ) -> Signal:
-  """x [B, K]: what is known of each turn, with an error.
+  """Returns x [B, K]: what is known of each turn, with an error.
 
   Args (hyper-parameters):
     term: of the turns, what is known

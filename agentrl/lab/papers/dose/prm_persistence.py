@@ -67,7 +67,7 @@ def scores_first(hp) -> bool:
   check=fits,
 )
 def prm_persistence(context: Context, *, term: Named = 'progress') -> Signal:
-  """How long the errors of role 'prm' last, as metrics that reward nothing.
+  """Measures how long the errors of role 'prm' last, rewarding nothing.
 
   Stands where the PRM is as it scores: after a PRM that learns before it
   scores, before one that scores first. It holds two copies of parameters and
@@ -115,7 +115,7 @@ def prm_persistence(context: Context, *, term: Named = 'progress') -> Signal:
 
 
 def _within_states(x: Array, batch: Batch) -> Array:
-  """x [B, K] less its mean over the turns of a task in one state."""
+  """Returns x [B, K] less its mean over the turns of a task in one state."""
   credit = chain.zero(batch).replace(turn=x)
   inputs = LinkInputs(batch=batch, credit=credit, signals={})
   by = ('group', 'state')

@@ -145,7 +145,7 @@ def measure(seeds: int = SEEDS) -> dict[str, Any]:
 
 
 def table(report: Mapping[str, Any]) -> str:
-  """Markdown: claims, measures, and success by index of the guard."""
+  """Writes Markdown: claims, measures, and success by index of the guard."""
   cells = report['cells']
   rows = {arm: [bounds.mean(cells[arm][x]) for x in MEASURES] for arm in NAMES}
   ends = [f'to {i + BLOCK}' for i in range(0, GUARDS, BLOCK)]

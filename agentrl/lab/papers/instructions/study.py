@@ -202,7 +202,7 @@ def gap(report: Mapping[str, Any], x: Bound) -> paired.Paired:
 
 
 def table(report: Mapping[str, Any]) -> str:
-  """Markdown: claims with their differences, then success by world."""
+  """Writes Markdown: claims with their differences, then success by world."""
   lines = ['| claim | found | difference |', '|---|---|---|']
   for claim, bounds in CLAIMS.items():
     told = '; '.join(

@@ -38,7 +38,7 @@ def measure(
   names: Sequence[str] = METHODS,
   levels: Mapping[str, Sequence[float]] = LEVELS,
 ) -> dict[str, Any]:
-  """Every method's agreement with the truth, at every level of every error.
+  """Measures every method's agreement with the truth, at each error's levels.
 
   Returns: {'env', 'size', 'baseline': measures, 'errors': {error: {level:
     {method: measures}}}}, measures as of `credit_accuracy.Agreement`
@@ -63,7 +63,7 @@ def measure(
 def _at(
   size: CreditSize, names: Sequence[str], error: str, value: float
 ) -> dict[str, dict[str, float]]:
-  """Measures of every method at one level, of the same judged batches."""
+  """Measures every method at one level, on the same judged batches."""
   game, out = None, {}
   for name in names:
     c = credit.config(name, ENV, size, arg=',judged=column')
@@ -82,7 +82,7 @@ def _at(
 
 
 def table(report: Mapping[str, Any]) -> str:
-  """Markdown: rank correlation with the truth, a line for each method."""
+  """Writes Markdown: rank correlation with the truth, a line per method."""
   lines = []
   for error, rows in report['errors'].items():
     levels = list(rows)
@@ -101,7 +101,7 @@ def table(report: Mapping[str, Any]) -> str:
 def picture(
   report: Mapping[str, Any], path_png: str | os.PathLike[str]
 ) -> None:
-  """A panel for each error: rank correlation with the truth by its size."""
+  """Draws a panel per error: rank correlation with the truth by its size."""
   errors = report['errors']
   figure, drawn = panels.draw(len(errors), share_y=True)
   for axes, (error, rows) in zip(drawn, errors.items(), strict=True):

@@ -163,7 +163,7 @@ def gain(
 
 
 def table(report: Mapping[str, Any]) -> str:
-  """Markdown: claims, ratios by order, success and cost by budget."""
+  """Writes Markdown: claims, ratios by order, success and cost by budget."""
   within = all(
     max(x['knapsack']) <= report['bound'] for x in report['ratios'].values()
   )

@@ -26,7 +26,7 @@ PROTOCOL: Mapping[str, Any] = {
 
 
 def changes(**more: Any) -> dict[str, Any]:
-  """Changes to every run; `more` stands where protocols have it."""
+  """Returns changes to every run; `more` stands where protocols have it."""
   return {
     'env.choices': 8,
     'env.filler': 2,
@@ -41,12 +41,12 @@ def changes(**more: Any) -> dict[str, Any]:
 
 
 def placed(arms: tuple[Arm, ...]) -> tuple[Arm, ...]:
-  """The arms, each in a bifurcation."""
+  """Returns the arms, each in a bifurcation."""
   return spec.placed(arms, ENV)
 
 
 def world(turns: int, text: str = '', **changes: Any) -> Env:
-  """A bifurcation of so many turns; text: what else is told of it."""
+  """Returns a bifurcation of so many turns; text: what else is told of it."""
   length = {'env.length': turns, 'rollout.max_turns': turns}
   return Env(
     f'Bifurcation of {turns} turns and 8 choices{text}', length | changes
@@ -54,6 +54,6 @@ def world(turns: int, text: str = '', **changes: Any) -> Env:
 
 
 def batched(turns: int, batch: int) -> Env:
-  """The world with so many trajectories a step."""
+  """Makes the world with so many trajectories a step."""
   text = f', {batch} trajectories a step'
   return world(turns, text, **{'rollout.batch': batch})

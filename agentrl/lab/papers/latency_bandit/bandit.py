@@ -208,7 +208,7 @@ def in_order(
   state = update.init(alg, jax.random.key(0))
 
   def place(admitted, free, seconds):
-    """The worker that is free first takes the draw."""
+    """Gives the draw to the worker that is free first."""
     w = jnp.argmin(free)
     free = free.at[w].set(jnp.maximum(free[w], admitted) + seconds)
     return free, free[w]

@@ -222,7 +222,7 @@ def holds(report: Mapping[str, Any], claim: str) -> bool:
 
 
 def table(report: Mapping[str, Any]) -> str:
-  """Markdown: claims, then the slow arm's final probability by rate."""
+  """Writes Markdown: claims, then the slow arm's final probability by rate."""
   lines = ['| claim | found |', '|---|---|']
   for claim in CLAIMS:
     lines.append(f'| {claim} | {"yes" if holds(report, claim) else "no"} |')
@@ -243,7 +243,7 @@ def table(report: Mapping[str, Any]) -> str:
 def picture(
   report: Mapping[str, Any], path_png: str | os.PathLike[str]
 ) -> None:
-  """Panels for a better and a worse slow arm: its probability by update."""
+  """Plots the probability of a better and of a worse slow arm by update."""
   figure, drawn = panels.draw(2, share_y=True)
   for axes, world in zip(drawn, ('better', 'worse'), strict=True):
     for order, style in (('as finished', '-'), ('in order', '--')):

@@ -51,13 +51,13 @@ CURVES = {
 
 
 def label(x: RewardInputs) -> Array:
-  """What an attempt is worth to the labeller: outcome + BIAS [turn limit]."""
+  """Labels an attempt as the labeller does: outcome + BIAS [turn limit]."""
   late = x.status == Status.TURN_LIMIT
   return trajectory.at_last_turn(x.outcome + BIAS * late, x.turns)
 
 
 def config(seed: int) -> ConfigDict:
-  """A reward model on pairs of a policy that does not change."""
+  """Returns a reward model on pairs of a policy that does not change."""
   c = base.get_config('tiny,env=frozen_lake', method='overoptimization')
   base.role(c, 'reward', lr=1e-3, heads=1)
   c.reward = (f'{__name__}:label',)
@@ -115,7 +115,7 @@ def pool(workdir: str, seed: int) -> dict[str, np.ndarray]:
 def measure(
   learned: np.ndarray, outcome: np.ndarray, label: np.ndarray
 ) -> dict[str, Any]:
-  """Curves over n, the n at which the outcome is highest, what is then lost.
+  """Measures curves over n, the n of the highest outcome, what is lost then.
 
   Args:
     learned, outcome, label: [T, n]
@@ -161,14 +161,14 @@ def report(workdir: str, seeds: int = len(SEEDS)) -> dict[str, Any]:
 
 
 def chosen(x: Mapping[str, Any]) -> int:
-  """The n at which the mean outcome of the first seeds is highest."""
+  """Returns the n at which the mean outcome of the first seeds is highest."""
   each = list(x['each'].values())
   mean = np.mean([s['outcome'] for s in each], axis=0)
   return each[0]['sizes'][int(np.argmax(mean))]
 
 
 def claims(x: Mapping[str, Any]) -> dict[str, tuple[list[float], int]]:
-  """What each claim is about, seed by seed, and its side of 0."""
+  """Measures what each claim is about, seed by seed, and its side of 0."""
   each, second = (list(x[name].values()) for name in ('each', 'second'))
   n = chosen(x)
   at = each[0]['sizes'].index(n)
@@ -210,7 +210,7 @@ def claims(x: Mapping[str, Any]) -> dict[str, tuple[list[float], int]]:
 
 
 def table(x: Mapping[str, Any]) -> str:
-  """Markdown: claims, then the curves by n, then every seed."""
+  """Writes Markdown: claims, then the curves by n, then every seed."""
   every = x['each'] | x['second']
   each = list(every.values())
   sizes = each[0]['sizes']

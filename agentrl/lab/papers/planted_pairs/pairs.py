@@ -118,7 +118,7 @@ def by_task(b: Bucket, x: Any) -> np.ndarray:
 
 
 def accuracy(score: np.ndarray) -> np.ndarray:
-  """Share of tasks whose chosen one scores higher, ties one half: [KINDS].
+  """Measures how often the chosen one scores higher, ties one half: [KINDS].
 
   Args:
     score: [T, 1 + KINDS], of the chosen one first

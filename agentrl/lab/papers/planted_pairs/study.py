@@ -81,7 +81,7 @@ CLAIMS: Mapping[str, Bound] = {
 
 
 def config(seed: int, folder: str = 'data') -> Config:
-  """Networks and sizes; what is played is replayed, and no policy learns."""
+  """Sets networks and sizes; plays are replayed, and no policy learns."""
   c = base.get_config('tiny,env=sokoban', method='planted_pairs')
   base.role(c, 'reward', lr=2e-3, heads=1)
   base.role(c, 'prm', lr=1e-3)
@@ -160,7 +160,7 @@ def taught(of: Sequence[Bucket], state: TrainState, name: str) -> TrainState:
 
 
 def judged(batch: Batch, seed: int) -> np.ndarray:
-  """What a judge says who errs: the share of turns that it calls progress.
+  """Returns an erring judge's word: the share of turns it calls progress.
 
   It knows of each turn whether that came nearer to the end, and says the
   opposite with probability FLIP. Of equal beginnings it says the same.
@@ -257,7 +257,7 @@ def report(workdir: str, seeds: int = len(SEEDS)) -> dict[str, Any]:
 
 
 def table(x: Mapping[str, Any]) -> str:
-  """Markdown: claims, then accuracy by length and by kind of fault."""
+  """Writes Markdown: claims, then accuracy by length and by kind of fault."""
 
   def rows(measure: str, *more: str) -> dict[str, list[str]]:
     cells = {name: x['cells'][name] for name in SCORERS}

@@ -7,13 +7,13 @@ ROOM = 0.03  # that every claim is of
 
 
 def reused(config: str) -> Arm:
-  """A method that updates eight times on each batch."""
+  """Returns a method that updates eight times on each batch."""
   label = f'{config}, eight updates of a batch'
   return method_arm(f'{config}_reuse', label, config=config, changes=REUSE)
 
 
 def entropy_bonus(weight: float) -> Arm:
-  """GRPO with the plain bonus that is in EPO, and without its smoothing."""
+  """Builds GRPO with EPO's plain bonus, without its smoothing."""
   none = 'phases', 0.0, 0.0, 0
   changes = {'coef.entropy': weight, 'schedule.coef.entropy_hinge': none}
   name = f'entropy_{weight:g}'.replace('.', '_')
@@ -22,7 +22,7 @@ def entropy_bonus(weight: float) -> Arm:
 
 
 def claim(text: str, one: str, other: str) -> Claim:
-  """That one gains 3 points of area over the other."""
+  """Claims that one gains 3 points of area over the other."""
   return area_claim(text, one, other, ROOM)
 
 

@@ -203,7 +203,7 @@ def try_out(source: str, task: Task, bench: Bench) -> Verdict:
 
 
 def covers(a: Table, b: Table) -> bool:
-  """Whether a does all that b does, perhaps by another argument."""
+  """Returns whether a does all that b does, perhaps by another argument."""
   return bool(b.made) and all(x in a.made for x in b.made)
 
 

@@ -113,7 +113,7 @@ def _read(line: str, inputs: Sequence[Value]) -> Ran:
 
 
 def _right(y: Any) -> bool:
-  """Whether a value is in form; None: the tool has none."""
+  """Returns whether a value is in form; None: the tool has none."""
   if isinstance(y, list):
     right = all(type(n) is int and abs(n) <= MOST for n in y)
     return right and len(y) <= LONGEST

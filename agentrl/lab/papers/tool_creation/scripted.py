@@ -99,7 +99,7 @@ def _chains(
 
 
 def _of_steps(of: str, rng: random.Random) -> Iterator[Chain]:
-  """Draws chains without tools; those of countdown use each number once."""
+  """Draws chains without tools; countdown's use each number once."""
   for length in range(1, LONGEST + 1):
     some = _all(of, length)
     # Of the many long ones no more than a budget is ever drawn.
@@ -113,7 +113,7 @@ def _all(of: str, length: int) -> list[Chain]:
 
 
 def _ends(chain: Chain) -> bool:
-  """Whether two numbers are combined twice, and not moved twice on end."""
+  """Tells whether two numbers are combined twice, not moved twice on end."""
   combines = [x.name in world.COMBINE for x in chain]
   moves = any(not a and not b for a, b in itertools.pairwise(combines))
   return sum(combines) == 2 and combines[-1] and not moves

@@ -91,7 +91,7 @@ def draw(seed: int, trained: int = TRAINED) -> Split:
 
 
 class Benches(NamedTuple):
-  """Where tools are run over training tasks, and over those of each test."""
+  """Benches that run tools over training tasks, and over each test's."""
 
   train: Bench
   tests: dict[str, Bench]
@@ -121,8 +121,9 @@ def success(
 
 
 def placebo(split: Split, bench: Bench, seed: int) -> list[Tool]:
-  """Writes tools, as many of each sort as there is room for, that do other
-  things than any kind, with an argument where one takes one.
+  """Fills the room of each sort with tools that do other things.
+
+  They do what no kind does, with an argument where one takes one.
   """
   rng = random.Random(archive.draw_seed(seed, 0, 6))
   kinds = [
@@ -150,7 +151,7 @@ def placebo(split: Split, bench: Bench, seed: int) -> list[Tool]:
 
 
 def as_many(tools: Sequence[Tool], bank: Sequence[str]) -> list[Tool]:
-  """Takes as many tools of each sort as a bank has."""
+  """Takes the number of tools of each sort that a bank has."""
   out: list[Tool] = []
   for of in world.STEPS:
     out += [x for x in tools if x.of == of][: bank.count(of)]
@@ -237,7 +238,7 @@ def measure(
 
 
 def table(report: Mapping[str, Any]) -> str:
-  """Markdown: claims, accuracy, tools, and accuracy by task index."""
+  """Writes Markdown: claims, accuracy, tools, and accuracy by task index."""
   rows = {}
   for arm in NAMES:
     of = report['cells'][arm]

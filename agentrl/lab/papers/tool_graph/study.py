@@ -173,7 +173,7 @@ def gap(report: Mapping[str, Any], x: Claim) -> paired.Paired:
 
 
 def table(report: Mapping[str, Any]) -> str:
-  """Markdown: claims with their differences, then each measure by world."""
+  """Writes Markdown: claims with differences, then each measure by world."""
   lines = ['| claim | found | difference of right calls |', '|---|---|---|']
   for claim, bound in CLAIMS.items():
     x = gap(report, bound)

@@ -20,7 +20,7 @@ _X32 = 0x40000000  # calls of the 32-bit ABI on x86_64 have this bit
 
 
 def numbers(table: str, machine: str) -> dict[str, int]:
-  """name -> number on 'x86_64' or 'aarch64', of the calls that exist there."""
+  """Maps name -> number on 'x86_64' or 'aarch64', of calls that exist there."""
   column = MACHINES[machine][0]
   rows = (row.split() for row in table.split(','))
   return {
@@ -78,7 +78,7 @@ def entry(machine: str) -> bytes:
 
 
 def judged(rules: dict[str, bytes], calls: dict[str, int]) -> bytes:
-  """The rule of each call that exists; others pass on."""
+  """Returns the rule of each call that exists; others pass on."""
   return b''.join(
     where((calls[name],), rule) for name, rule in rules.items() if name in calls
   )

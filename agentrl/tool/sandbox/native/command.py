@@ -56,7 +56,7 @@ FAILED = 126  # status where the command was not run
 def wrapped(
   port: int, folder: str, words: list[str], apart: bool = True
 ) -> list[str]:
-  """The command line that runs these words.
+  """Returns the command line that runs these words.
 
   Args:
     apart: whether in namespaces of their own, where the system allows it
@@ -89,7 +89,7 @@ def confine(libc: ctypes.CDLL, port: int, folder: str, apart: bool) -> None:
 
 
 def _limit() -> None:
-  """No core files and no haste; first to end where memory does."""
+  """Allows no core files and no haste; ends first where memory does."""
   resource.setrlimit(resource.RLIMIT_CORE, (_NO_CORE, _NO_CORE))
   for kind in _NONE:
     resource.setrlimit(kind, (0, 0))
@@ -146,7 +146,7 @@ def _begin(
   words: tuple[str, ...],
   outside: socket.socket,
 ) -> None:
-  """Is the first process inside; never returns.
+  """Runs as the first process inside; never returns.
 
   It runs the words in another one: signals that are not handled would not end
   the first, which also waits for those whose parents have ended.

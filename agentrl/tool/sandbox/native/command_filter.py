@@ -72,7 +72,7 @@ _TYPING = 0x5412, 0x541C  # TIOCSTI and TIOCLINUX: as if at the keyboard
 
 
 def program(machine: str, apart: bool) -> bytes:
-  """The filter as instructions of classic BPF.
+  """Returns the filter as instructions of classic BPF.
 
   Args:
     machine: 'x86_64' or 'aarch64'.
@@ -87,7 +87,7 @@ def program(machine: str, apart: bool) -> bytes:
 
 
 def _sockets() -> dict[str, bytes]:
-  """TCP alone: Landlock judges where it connects to and no other protocol."""
+  """Allows TCP alone: Landlock judges where it connects, and nothing else."""
   stream = word(1, _KIND) + unless((_STREAM,), errno.EACCES)
   family = word(0) + unless(_IP, errno.EAFNOSUPPORT)
   protocol = one_of(2, (0, _TCP), errno.EPROTONOSUPPORT)
@@ -103,7 +103,7 @@ def _sockets() -> dict[str, bytes]:
 
 
 def _always() -> dict[str, bytes]:
-  """No namespaces, no keys, and nothing that all programs have too few of."""
+  """Forbids namespaces, keys, and what all programs have too few of."""
   apart = masked(0, CLONE_NEW, 0, errno.EPERM)
   lease = word(1) + where(_FOR_OTHERS, refuse(errno.EPERM))
   typing = word(1) + where(_TYPING, refuse(errno.EPERM))

@@ -22,7 +22,7 @@ _SCOPES = 3  # abstract sockets, signals
 
 
 def rights(version: int) -> tuple[int, int, int]:
-  """Rights that the version can restrict: of files, network and scopes."""
+  """Lists rights that the version can restrict: of files, network, scopes."""
   files = {1: 13, 2: 14, 3: 15, 4: 15}.get(version, 16)
   network = _TCP if version >= 4 else 0
   return (1 << files) - 1, network, _SCOPES if version >= 6 else 0
@@ -35,7 +35,7 @@ def _checked(result: int) -> int:
 
 
 def version(libc: ctypes.CDLL) -> int:
-  """1 or more.
+  """Returns the version, 1 or more.
 
   Raises:
     OSError: the kernel has none, or it is switched off.
@@ -44,7 +44,7 @@ def version(libc: ctypes.CDLL) -> int:
 
 
 def spread(path: str, hidden: Iterable[str]) -> Iterator[str]:
-  """The path, or what of it is not under a hidden folder.
+  """Returns the path, or what of it is not under a hidden folder.
 
   Rights are only ever added, so that what is hidden must not be named at all.
   """
@@ -66,7 +66,7 @@ def restrict(
   ports: Iterable[int] = (),
   names: Iterable[str] = (),
 ) -> None:
-  """From now on: `see` without `hidden` can be read, `change` changed too.
+  """Restricts from now on: reads `see` without `hidden`, changes `change`.
 
   What is in `names` can be listed, hidden files too. Where the version knows
   TCP, it connects to `ports` and binds to none.

@@ -13,7 +13,7 @@ _ROOT_IS_A_USER = 0b11101111
 
 
 def gain_none(libc: ctypes.CDLL) -> None:
-  """From now on no program that is run gains a privilege.
+  """Lets no program that is run from now on gain a privilege.
 
   Raises:
     OSError: the kernel cannot.

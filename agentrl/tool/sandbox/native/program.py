@@ -59,7 +59,7 @@ def _print(text: str) -> None:
 
 
 def _traceback(error: BaseException, code: str) -> str:
-  """The traceback, from the code's own first line on."""
+  """Returns the traceback, from the code's own first line on."""
   import linecache
   import traceback
 
@@ -72,7 +72,7 @@ def _traceback(error: BaseException, code: str) -> str:
 
 
 def _kind(error: BaseException | None) -> str:
-  """Kind of fault, from the error or one that led to it."""
+  """Returns the kind of fault, from the error or one that led to it."""
   while error is not None:
     if isinstance(error, MemoryError):
       return 'memory'
@@ -85,7 +85,7 @@ def _kind(error: BaseException | None) -> str:
 
 
 def _of_system(error: OSError) -> str:
-  """The kind of an OSError; '' is none in particular."""
+  """Returns the kind of an OSError; '' is none in particular."""
   number, path = error.errno or 0, error.filename
   if number == _NO_NETWORK or number < 0:  # < 0: a name was not found
     return 'network'

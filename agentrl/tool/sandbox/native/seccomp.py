@@ -77,7 +77,7 @@ _PRIVATE, _WAKE = 128, 1  # of futex
 
 
 def _rules(folder: bool) -> dict[str, bytes]:
-  """Filters of calls allowed with some arguments only: name -> program.
+  """Makes filters of calls allowed with some arguments only: name -> program.
 
   The process may signal itself and start threads. A missing call is refused
   as such where libc then takes an older one that can be judged, and where
@@ -119,7 +119,7 @@ def _rules(folder: bool) -> dict[str, bytes]:
 
 
 def program(machine: str, folder: bool) -> bytes:
-  """The filter as instructions of classic BPF, 8 bytes each.
+  """Returns the filter as instructions of classic BPF, 8 bytes each.
 
   Args:
     machine: 'x86_64' or 'aarch64'.
