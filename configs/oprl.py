@@ -7,6 +7,7 @@ Paper: Online Process Reward Learning for Agentic RL, 2509.19199.
 
 alpha is coef.step, beta hp.signal.implicit_prm.beta. Five defaults differ from
 the paper; with the first four as in the paper, the default task learned less:
+
 - alpha is 0.3, not 1: the step advantage is noise until phi has learned, and at
   full weight it kept the policy's entropy high.
 - phi has the learning rate of the policy (both decay to 0 over the run). A
@@ -18,6 +19,7 @@ the paper; with the first four as in the paper, the default task learned less:
   (hp.step.scale.eps), so that an untrained phi is not amplified.
 - phi scores a batch before it learns from it, as in the released code; the
   paper's text has hp.signal.implicit_prm.order = 'update_then_score'.
+
 Every trajectory has the same weight in the loss: weighted by tokens, longer
 failures outweigh the solutions of their group, and entropy rises.
 
