@@ -10,6 +10,7 @@ import safetensors.numpy as tensors
 from agentrl import mesh
 from agentrl.model import published
 from agentrl.nn import lora, transformer
+from tests import errors
 
 SHAPE = transformer.DecoderConfig(
   vocab=32, width=8, layers=2, heads=2, kv_heads=1, head_dim=4, mlp=8
@@ -48,9 +49,13 @@ def test_an_adapter_is_merged_or_apart(tmp_path):
 
 def test_weights_of_another_model_are_refused(tmp_path):
   published.write(tmp_path, SHAPE, params())
-  for change in (dict(mlp=16), dict(qk_norm=True)):
+  changes = (
+    (dict(mlp=16), 'down (2, 16, 8) (2, 8, 8)'),
+    (dict(qk_norm=True), 'k_norm (2, 4) None'),
+  )
+  for change, names in changes:
     other = dataclasses.replace(SHAPE, **change)
-    with pytest.raises(ValueError):
+    with errors.raises(ValueError, names):
       published.read(tmp_path, other)
 
 
