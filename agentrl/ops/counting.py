@@ -3,8 +3,9 @@
 An environment or a judge that failed says nothing about the agent. A turn that
 was not judged, or whose trajectory `curate.select.keep` left out as a whole,
 has `turns.scored` False and is as if it were not in the batch: in no mean,
-deviation, rank, pair, pool or metric, as neither success nor failure. `turns.valid` says that a
-turn happened, which is not enough to count.
+deviation, rank, pair, pool or metric, as neither success nor failure. Its
+advantage is 0. `turns.valid` says that a turn happened, which is not enough to
+count.
 """
 
 import jax.numpy as jnp

@@ -4,8 +4,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ml_collections import ConfigDict
-
 from agentrl.learner import algorithm
 from agentrl.log import metrics as metrics_lib
 from agentrl.run import config_objects, runner
@@ -37,7 +35,7 @@ class Run:
 
   def __init__(
     self,
-    config: str | ConfigDict,
+    config: config_objects.Given,
     *,
     workdir: str,
     changes: Mapping[str, Any] | None = None,

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from ml_collections import ConfigDict
 
@@ -19,10 +19,12 @@ from agentrl.run.check import reward_checks
 from agentrl.runtime import objects, storage
 
 JSONL = 'jsonl'
+# A method, the path of a config file, or its value.
+Given: TypeAlias = str | ConfigDict
 
 
 def config(
-  given: str | ConfigDict,
+  given: Given,
   changes: Mapping[str, Any],
   *,
   env: Any = None,
@@ -70,7 +72,7 @@ def config(
   return c
 
 
-def _loaded(given: str | ConfigDict, env: str) -> ConfigDict:
+def _loaded(given: Given, env: str) -> ConfigDict:
   """Loads a config with an environment; '': its own."""
   if isinstance(given, str):
     file, _, argument = given.partition(':')

@@ -8,7 +8,6 @@ from typing import Any
 
 import jax
 from absl import logging
-from ml_collections import ConfigDict
 
 from agentrl.configs import envs, stages
 from agentrl.configs.config import Config
@@ -117,21 +116,13 @@ def start(c: Config, shape) -> dict[str, Any] | None:
 
 def policy(shape, workdir: str) -> dict[str, Any]:
   """Loads a run's newest policy, an adapter merged into its parameters."""
-  c = _with_environment(workdir_lib.read_config(workdir))
+  c = workdir_lib.read_config(workdir)
+  # Weights need no environment; memories do, since they hold what was played.
+  if not c.memory and any(map(objects.is_missing, c.env.values())):
+    c.env = envs.settings(envs.JITTED[0])
   _, state = load(c, shape, workdir)
   context = algorithm_lib.make_algorithm(c, shape).context
   return lora.merge(algorithm.full_params(context, state.params))
-
-
-def _with_environment(c: ConfigDict) -> ConfigDict:
-  """Replaces an environment that only another program has: weights need none.
-
-  Memories are the exception, since they hold what was played.
-  """
-  if c.memory or not any(map(objects.is_missing, c.env.values())):
-    return c
-  c.env = envs.settings(envs.JITTED[0])
-  return c
 
 
 def load_roles(

@@ -22,7 +22,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from ml_collections import ConfigDict
 
 from agentrl import evaluate
 from agentrl.configs import base
@@ -56,7 +55,7 @@ def label(x: RewardInputs) -> Array:
   return trajectory.at_last_turn(x.outcome + BIAS * late, x.turns)
 
 
-def config(seed: int) -> ConfigDict:
+def config(seed: int):
   """Returns a reward model on pairs of a policy that does not change."""
   c = base.get_config('tiny,env=frozen_lake', method='overoptimization')
   base.role(c, 'reward', lr=1e-3, heads=1)
