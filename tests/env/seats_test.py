@@ -42,3 +42,14 @@ def test_numbers_are_plain_and_seats_are_known():
   ):
     with errors.raises(ValueError, 'seats c'):
       seats.encode(wrong, names)
+
+
+def test_to_close_it_closes_the_referee():
+  closed = []
+
+  class Referee:
+    def close(self):
+      closed.append(True)
+
+  seats.RefereedEnv(Referee(), ('a', 'b')).close()
+  assert closed == [True]

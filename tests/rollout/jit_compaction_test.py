@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import types
 
 import jax
 import jax.numpy as jnp
@@ -241,6 +242,28 @@ def told(record, b, k):
   head = len(WORDS.encode('go\n'))
   shown = record.context[b, k, head : head + size].tolist()
   return shown, record.message[b, k - 1, :size].tolist()
+
+
+def test_summaries_behind_one_state_are_of_one_state():
+  """The state before is that of the turn before: column 0 in turn 1."""
+
+  def ids(recorded, turn):
+    slots = types.SimpleNamespace(
+      record=types.SimpleNamespace(state=jnp.array(recorded, jnp.int32)),
+      turn=jnp.array(turn),
+      segments=types.SimpleNamespace(asks=jnp.array([True, True, False])),
+    )
+    world = types.SimpleNamespace(request=jnp.array([3, 4], jnp.int32))
+    seen = jnp.array([7, 8, 9], jnp.int32)
+    return jit_compaction.hash_states(world, slots, jnp.arange(3), seen)
+
+  first, same, other = ids([[5, 1, 1], [5, 2, 2], [5, 3, 3]], [1, 1, 1])
+  assert first == same
+  assert other == 9
+  first, same, _ = ids([[5, 1, 1], [6, 1, 1], [5, 3, 3]], [1, 1, 1])
+  assert first != same
+  first, same, _ = ids([[5, 1, 1], [6, 1, 1], [5, 3, 3]], [2, 2, 1])
+  assert first == same
 
 
 @pytest.mark.nightly

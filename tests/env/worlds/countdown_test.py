@@ -215,3 +215,8 @@ def test_bad_settings():
     operations=('', '++', '^'),
     format=('xml',),
   )
+
+
+def test_two_to_five_numbers_can_be_had():
+  for numbers in (2, 5):
+    assert Countdown(numbers=numbers).numbers == numbers
