@@ -52,7 +52,7 @@ jax.config.update('jax_traceback_in_locations_limit', 0)
 
 
 TESTS = pathlib.Path(__file__).parent
-MOST = 3e9  # bytes of memory of a worker, above which it forgets programs
+MOST = 2e9  # bytes of memory of a worker, above which it forgets programs
 
 
 def pytest_configure(config):
