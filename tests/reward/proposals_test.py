@@ -42,7 +42,8 @@ def reward(name, **hp):
     valid=VALID,
     state=np.zeros((B, K), int),
     node=np.zeros((B, K), int),
-    agent=np.broadcast_to(AGENT[:, None], (B, K)),
+    # Padding is of the proposer, whoever wrote the turns.
+    agent=np.where(VALID, AGENT[:, None], Agent.PROPOSER),
   )
   x = RewardInputs(turns=turns, outcome=OUTCOME, status=np.zeros(B, int))
   return np.asarray(registry.bind('reward', name, hp)(x))
