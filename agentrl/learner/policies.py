@@ -108,8 +108,6 @@ def update_each(
   Args:
     update: of a single policy
   """
-  if alg.players == (POLICY,):
-    return update(alg, state, batch, signals, credit)
   learners = learning(alg)
   params, opt, metrics = dict(state.params), dict(state.opt), dict[str, Any]()
   for view in views(alg, state, batch):

@@ -63,9 +63,12 @@ def update(
   metrics |= m
   credit, m = compute_advantage(alg, batch, signals)
   metrics |= m
-  state, m = policies.update_each(
-    alg, state, batch, signals, credit, policy_update
-  )
+  if alg.players == (POLICY,):
+    state, m = policy_update(alg, state, batch, signals, credit)
+  else:
+    state, m = policies.update_each(
+      alg, state, batch, signals, credit, policy_update
+    )
   metrics |= m
   state, m = update_critics(alg, state, batch, signals, credit)
   metrics |= m

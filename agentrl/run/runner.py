@@ -4,8 +4,6 @@ import contextlib
 import os
 from collections.abc import (
   Callable,
-  Generator,
-  Iterable,
   Iterator,
   Mapping,
   Sequence,
@@ -153,10 +151,10 @@ def open_run(
       due=stages_lib.due(plan),
       save_every=s.config.checkpoint.every,
       stopping=stopping,
+      ended=[x.end for x in beside.values()],
       spent=spent,
       reporter=reporter,
     )
-    steps = _ending(steps, beside.values())
     with contextlib.closing(steps):
       yield experiments, state, steps
     outputs.close()
@@ -177,13 +175,6 @@ def _taken(
   for c, w in zip(configs, workdirs, strict=True):
     workdir_lib.same_config(c, w)
   return locks
-
-
-def _ending(steps: Generator, beside: Iterable[Beside]) -> Generator:
-  """Yields the steps; tells samplers of the end, unless it is cut before."""
-  yield from steps
-  for samplers in beside:
-    samplers.end()
 
 
 def _in_every_process(*checks: Callable[[], None]) -> Callable[[], None]:

@@ -47,6 +47,7 @@ def train_stages(
   due: Callable[[int], bool],
   save_every: int,
   stopping: Callable[[], None] = lambda: None,
+  ended: Sequence[Callable[[], None]] = (),
   spent: float = 0.0,
   reporter: progress.Progress | None = None,
 ) -> Generator[tuple[str, int, TrainState, Metrics]]:
@@ -57,6 +58,7 @@ def train_stages(
   steps leaves a saved one.
 
   Args:
+    ended: what to call after the last step, unless the run is cut before
     spent: seconds that the run took before it was resumed
     reporter: writes what is done, and how far; None: nothing does
   Raises:
@@ -116,6 +118,8 @@ def train_stages(
           except GeneratorExit:
             hooks.saving.save_if_unsaved(step, state)
             raise
+  for call in ended:
+    call()
 
 
 def collecting(stage: Stage) -> AbstractContextManager[loop.Sampler]:
