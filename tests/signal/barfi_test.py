@@ -114,6 +114,15 @@ def test_weights_stay_within_their_bound_and_without_a_slope_as_they_are(state):
   np.testing.assert_array_equal(got, [0, 1, 0.5])
 
 
+def test_the_step_does_not_depend_on_the_size_of_rewards(state):
+  batch = _batch(lambda x: -x)
+  terms = {name: 1e-3 * x for name, x in batch.turns.terms.items()}
+  small = batch.replace(turns=batch.turns.replace(terms=terms))
+  np.testing.assert_allclose(
+    np.abs(_updated(state, small)).max(), LR, rtol=1e-5
+  )
+
+
 def test_the_reward_is_the_blend(state):
   batch = _batch(lambda x: 2 - x)
   scored = batch.turns.scored.at[0, 0].set(False)

@@ -56,6 +56,15 @@ def test_patterns_are_of_ecmascript_too(pattern, good, bad):
 
 
 @pytest.mark.parametrize('draft', DRAFTS)
+def test_rules_of_properties_are_about_objects_alone(draft):
+  rules = {'patternProperties': {'': False}, 'propertyNames': False}
+  checked = keywords.guarded(draft)(rules)
+  for value in (['a'], 'a', 1, None):
+    assert checked.is_valid(value)
+  assert not checked.is_valid({'a': 1})
+
+
+@pytest.mark.parametrize('draft', DRAFTS)
 def test_no_draft_hangs(draft):
   checked = keywords.guarded(draft)({'pattern': '^(a|a)*$'})
   with keywords.limited(0.1), pytest.raises(TimeoutError):

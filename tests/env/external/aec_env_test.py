@@ -125,9 +125,12 @@ def test_each_seat_is_asked_by_itself_and_gets_its_own_rewards():
   assert 0 < won < 12
 
 
-def test_each_seat_is_paid_when_its_turn_comes_and_cut_alike():
+@pytest.mark.parametrize(
+  ('solved', 'score'), [(4, [0, 1, 1]), (4.5, [0, 0, 1])]
+)
+def test_each_seat_is_paid_when_its_turn_comes_and_cut_alike(solved, score):
   env = each(
-    make=f'{GAMES}:word_sum', settings='players=3', players=3, solved=4.0
+    make=f'{GAMES}:word_sum', settings='players=3', players=3, solved=solved
   )
   told = json.loads(env.reset({'seed': 0}, 0))
   assert (told['seat'], told['text']) == (0, 'say 0')
@@ -137,7 +140,7 @@ def test_each_seat_is_paid_when_its_turn_comes_and_cut_alike():
     told = json.loads(step.text)
     rewards.append(told['reward'])
   assert rewards[2:] == [[1, 0, 0], [0, 2, 0], [0, 0, 3], [1, 2, 3]]
-  assert (step.done, told['score']) == (True, [0.0, 1.0, 1.0])
+  assert (step.done, told['score']) == (True, score)
   assert all(x['truncated'] == 1 for x in told['info'])
 
 
