@@ -50,6 +50,7 @@ def built(configs, in_place):
 def test_stages_of_one_world_share_its_tasks(tmp_path):
   first, of = built([staged(tmp_path)], True)
   assert list(of) == ['sft', 'rl', 'again', 'wider']
+  assert first[0].seats == 1
   assert of['rl'][0] is first[0]
   assert of['again'][0].train is first[0].train
   assert of['wider'][0].train is not first[0].train

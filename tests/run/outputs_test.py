@@ -3,7 +3,7 @@
 import types
 
 from agentrl.configs import grpo
-from agentrl.run import describe, outputs
+from agentrl.run import describe, outputs, workdir
 from agentrl.run.check import validate
 from tests.log import fake_wandb
 
@@ -20,6 +20,22 @@ def test_a_config_asks_for_it(runs, tmp_path, monkeypatch):
   validate.log(c)
   outputs.open_writer(setup, str(tmp_path), None).close()
   assert runs[0].settings['config']['method'] == 'grpo'
+
+
+def test_each_seed_keeps_its_config(tmp_path, monkeypatch):
+  monkeypatch.setattr(outputs, 'open_writer', lambda *given: None)
+  seeds = {}
+  for seed in (3, 4):
+    c = grpo.get_config('tiny')
+    c.seed = seed
+    seeds[str(tmp_path / f'{seed}')] = types.SimpleNamespace(config=c)
+  outputs.RunOutputs(
+    None, [*seeds.values()], [*seeds], [], [None, None], [lambda: None] * 2
+  )
+  for folder, s in seeds.items():
+    assert workdir.text_of(workdir.read_config(folder)) == workdir.text_of(
+      s.config
+    )
 
 
 def test_a_seed_that_is_ahead_waits():
