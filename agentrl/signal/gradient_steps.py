@@ -44,7 +44,7 @@ def fit_coupled(
   batch: Batch,
   loss: Callable[[Outputs], tuple[jax.Array, Metrics]],
   needs: tuple[str, ...],
-  steps: int = 1,
+  steps: int,
 ) -> tuple[TrainState, Metrics]:
   """Fits, as `fit`, a loss that looks at the outputs of all rows at once."""
   read = microbatch.reader(context.modules[role].apply, needs)
