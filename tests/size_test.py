@@ -8,7 +8,6 @@ FILE, FUNCTION = 500, 80  # lines
 LONGER = {
   'configs/base.py',  # the table of fields
   'agentrl/run/runner.py:open_run',
-  'agentrl/run/runner.py:run_loop',
 }
 
 

@@ -152,3 +152,6 @@ class Progress:
       self._stream.write(text)
       self._stream.flush()
       self._last = self._clock()
+
+
+SILENT = Progress(active=False)

@@ -11,6 +11,7 @@ import numpy as np
 
 from agentrl import hooks as hooks_lib
 from agentrl import loop, registry
+from agentrl.hooks import SayWhatRuns
 from agentrl.learner.algorithm import BEHAVIOUR, POLICY
 from agentrl.log import drift, no_gradient, progress
 from agentrl.log.sample import TrajectoryLogger
@@ -49,7 +50,7 @@ def train_stages(
   stopping: Callable[[], None] = lambda: None,
   ended: Sequence[Callable[[], None]] = (),
   spent: float = 0.0,
-  reporter: progress.Progress | None = None,
+  reporter: progress.Progress = progress.SILENT,
 ) -> Generator[tuple[str, int, TrainState, Metrics]]:
   """Trains stage after stage, from state.step to the end of the last.
 
@@ -60,14 +61,13 @@ def train_stages(
   Args:
     ended: what to call after the last step, unless the run is cut before
     spent: seconds that the run took before it was resumed
-    reporter: writes what is done, and how far; None: nothing does
+    reporter: writes what is done, and how far; by default nothing does
   Raises:
     Stopped: by a signal or a lost lock; the state is saved.
     NotFiniteError: no update has been possible for a while; it is saved too.
     NothingPlayedError: nor has an episode; it is saved too.
   """
   first = int(state.step.min())
-  reporter = reporter or progress.Progress(active=False)
   hooks = make_hooks(
     stages,
     state,
@@ -98,9 +98,7 @@ def train_stages(
       if step == stage.start:
         state = stage.begin(state)
       hooks.stop(step, state, {}, None)
-      announcer = hooks_lib.SayWhatRuns(
-        reporter.begin, stage.name, in_jobs=stage.in_jobs
-      )
+      runs = SayWhatRuns(reporter.begin, stage.name, in_jobs=stage.in_jobs)
       with collecting(stage) as sampler:
         steps = loop.iterate(
           stage.algorithm,
@@ -108,8 +106,8 @@ def train_stages(
           state,
           steps=stage.end,
           hooks=[hooks.stop.remember, *hooks],
-          before_collect=announcer.before_collect,
-          before_update=announcer.before_update,
+          before_collect=runs.before_collect,
+          before_update=runs.before_update,
           update=stage.update,
         )
         for step, state, numbers in steps:
