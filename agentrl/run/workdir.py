@@ -64,7 +64,7 @@ def same_config(c: Config | ConfigDict, workdir: str) -> None:
     return
   for name, old, new in differences(there, c):
     if name.startswith(PLACED) or _is_new(c, name, old, new):
-      logging.info('Going on with %s=%s, %s before', name, new, old)
+      logging.info('Going on with %s=%r, %r before', name, new, old)
       continue
     raise ValueError(
       f'{path} is of another run: config.{name} is {old!r} there and'

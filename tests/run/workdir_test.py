@@ -8,6 +8,7 @@ import pytest
 
 from agentrl import registry
 from agentrl.lab.papers import dose
+from agentrl.lab.papers.dose import degraded_truth
 from agentrl.run import config_file, weights, workdir
 from agentrl.run.check import fields, validate
 from tests import errors
@@ -147,8 +148,9 @@ def test_a_method_may_bring_nothing(method):
 def test_a_run_that_is_read_again_has_the_components_of_its_method(monkeypatch):
   for name in ('configs.oprl_degraded', 'lab.papers.dose.degraded_truth'):
     monkeypatch.delitem(sys.modules, f'agentrl.{name}', raising=False)
-  monkeypatch.delattr(dose, 'degraded_truth', raising=False)
+  assert dose.degraded_truth is degraded_truth  # it comes back after the test
+  monkeypatch.delattr(dose, 'degraded_truth')
   monkeypatch.setattr(registry, '_PIECES', dict(registry._PIECES))
-  registry._PIECES.pop(('signal', 'degraded_truth'), None)
+  del registry._PIECES['signal', 'degraded_truth']
   workdir.bring_components('oprl_degraded')
   assert 'degraded_truth' in registry.names('signal')

@@ -51,6 +51,13 @@ def check(s: Experiment, heads: np.ndarray, name: str) -> None:
       f'trajectory {place} of {name} has rows of history {other!r}, and this'
       f' run has {s.plan.history!r}; {fix}'
     )
+  place = int(np.argmax(heads['word']))
+  if (word := int(heads['word'][place])) >= s.shape.vocab:
+    raise ValueError(
+      f'trajectory {place} of {name} has the token {word},'
+      f' and the model has {s.shape.vocab} words; build the store with the'
+      " model's own tokenizer"
+    )
   room = {
     'turns': (s.plan.turns, 'turns'),
     'context': (s.capacity.context, 'tokens in a context'),
@@ -66,13 +73,6 @@ def check(s: Experiment, heads: np.ndarray, name: str) -> None:
         f' and this run has room for {most}; build a store without it, or give'
         ' rollout.max_turns, rollout.max_message_tokens or rollout.context room'
       )
-  place = int(np.argmax(heads['word']))
-  if (word := int(heads['word'][place])) >= s.shape.vocab:
-    raise ValueError(
-      f'trajectory {place} of {name} has the token {word},'
-      f' and the model has {s.shape.vocab} words; build the store with the'
-      " model's own tokenizer"
-    )
 
 
 def in_turn(heads: np.ndarray, name: str) -> None:
