@@ -9,12 +9,10 @@ then its arms from them. Prints claims and a table, and writes DESIGN.json into
 """
 
 import importlib
-import json
 import os
 import sys
 
 from agentrl import cli, domain
-from agentrl.runtime import storage
 
 DESIGNS = ('compaction', 'training_free')  # docs/results has a page of each
 
@@ -27,7 +25,7 @@ _WORKDIR = cli.flag(
 
 
 def main() -> None:
-  from agentrl.lab.study import warm_arms  # imports jax
+  from agentrl.lab.study import bounds, warm_arms  # imports jax
   from agentrl.runtime.lock import Lock
 
   name = _DESIGN.value
@@ -38,10 +36,7 @@ def main() -> None:
     if not warm_arms.run(design, workdir, jobs=_JOBS.value, seeds=seeds):
       sys.exit(1)
   report = warm_arms.report(design, workdir, seeds)
-  print(warm_arms.table(design, report))
-  path = os.path.join(workdir, f'{name}.json')
-  storage.write(path, json.dumps(report) + '\n')
-  print(f'written to {path}')
+  bounds.keep(report, warm_arms.table(design, report), workdir, name)
 
 
 if __name__ == '__main__':

@@ -7,11 +7,9 @@ Prints claims and a table and writes latency_bandit.json and latency_bandit.png
 into --out. Workers and their time are simulated.
 """
 
-import json
 import os
 
 from agentrl import cli, domain
-from agentrl.runtime import storage
 
 _SEEDS = cli.flag('seeds', 24, domain.Whole(2), 'Runs of each cell')
 _UPDATES = cli.flag('updates', 600, domain.COUNT, 'Updates of a run')
@@ -22,14 +20,11 @@ _OUT = cli.flag(
 
 def main() -> None:
   from agentrl.lab.papers.latency_bandit import study  # imports jax
+  from agentrl.lab.study import bounds
 
   report = study.measure(_SEEDS.value, _UPDATES.value)
-  print(study.table(report))
-  os.makedirs(_OUT.value, exist_ok=True)
+  bounds.keep(report, study.table(report), _OUT.value, 'latency_bandit')
   study.picture(report, os.path.join(_OUT.value, 'latency_bandit.png'))
-  path = os.path.join(_OUT.value, 'latency_bandit.json')
-  storage.write(path, json.dumps(report) + '\n')
-  print(f'written to {_OUT.value}')
 
 
 if __name__ == '__main__':

@@ -8,11 +8,9 @@ the best of n by it, prints claims and tables, and writes overoptimization.json
 into --workdir. Repeat the command to resume.
 """
 
-import json
 import os
 
 from agentrl import cli, domain
-from agentrl.runtime import storage
 
 _SEEDS = cli.flag('seeds', 5, domain.Whole(2, 5), 'Runs of each protocol')
 _WORKDIR = cli.flag(
@@ -25,15 +23,13 @@ _WORKDIR = cli.flag(
 
 def main() -> None:
   from agentrl.lab.papers.overoptimization import study  # imports jax
+  from agentrl.lab.study import bounds
   from agentrl.runtime.lock import Lock
 
   workdir = os.path.abspath(_WORKDIR.value)
   with Lock(workdir):
     report = study.report(workdir, _SEEDS.value)
-  print(study.table(report))
-  path = os.path.join(workdir, 'overoptimization.json')
-  storage.write(path, json.dumps(report) + '\n')
-  print(f'written to {path}')
+  bounds.keep(report, study.table(report), workdir, 'overoptimization')
 
 
 if __name__ == '__main__':

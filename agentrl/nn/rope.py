@@ -59,7 +59,7 @@ class Yarn(NamedTuple):
     d = 2 * freq_F.shape[0]
 
     def index(rounds: float) -> float:
-      """Finds the index of the pair of so many rounds in `context` tokens."""
+      """Finds the index of the pair that turns `rounds` times in `context`."""
       period = self.context / (rounds * 2 * math.pi)
       return d * math.log(period) / (2 * math.log(theta))
 

@@ -68,7 +68,7 @@ def _body(error: urllib.error.HTTPError) -> bytes:
 
 
 def pause(tried: int, error: Again) -> float:
-  """Returns the seconds to wait after so many tries."""
+  """Returns the seconds to wait after `tried` tries."""
   seconds = min(WAIT, 2.0 ** (tried - 1) * random.uniform(0.5, 1))
   return max(seconds, min(error.seconds, WAIT))
 

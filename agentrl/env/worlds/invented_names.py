@@ -13,7 +13,7 @@ _SYLLABLES = (
 def invented_names(
   rng: np.random.Generator, count: int, syllables: int = 3
 ) -> Iterator[str]:
-  """Invents different words of so many syllables, two letters each.
+  """Invents distinct words of `syllables` syllables, two letters each.
 
   Raises:
     ValueError: there are fewer words than asked for.

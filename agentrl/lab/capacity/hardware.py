@@ -69,7 +69,7 @@ def parse(name: str) -> Topology:
 
 
 def scaled(where: Topology, devices: int) -> Topology:
-  """Scales to so many devices of the kind, by the name that `parse` reads."""
+  """Scales a topology to a number of devices, named as `parse` reads it."""
 
   def count(match: re.Match) -> str:
     return str(int(match[0]) * devices // where.devices)

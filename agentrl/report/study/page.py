@@ -170,7 +170,7 @@ def _figures(setting: Mapping, look) -> list[tuple[str, list, list]]:
 
 
 def _proportional(curves: Sequence[Mapping]) -> bool:
-  """Tells whether axes show one picture: tokens are about so many a step."""
+  """Tells whether axes show one picture: tokens per step are about constant."""
   both = [(c.get('env_steps') or {}, c.get('tokens') or {}) for c in curves]
   if not (both and all(a.get('x') and b.get('x') for a, b in both)):
     return False

@@ -48,7 +48,7 @@ def follow(
 def walk(
   corpus: Corpus, start: str, spans: int, rng: np.random.Generator
 ) -> tuple[str, ...] | None:
-  """Draws a random path of so many spans.
+  """Draws a random path of `spans` spans.
 
   None where it comes to a fact that is missing, to an object for the second
   time, or to nothing that is left to tell.

@@ -42,7 +42,7 @@ class Ranking(Protocol):
   """An order of texts for a query."""
 
   def best(self, query: str, most: int) -> Sequence[int]:
-    """Returns the places of the texts that fit best, at most so many."""
+    """Ranks the texts that fit best: the places of at most `most`."""
 
 
 class Retriever:

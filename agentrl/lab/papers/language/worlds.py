@@ -46,7 +46,7 @@ def placed(arms: tuple[Arm, ...]) -> tuple[Arm, ...]:
 
 
 def world(turns: int, text: str = '', **changes: Any) -> Env:
-  """Returns a bifurcation of so many turns; text: what else is told of it."""
+  """Builds a bifurcation of `turns` turns; text: what else is told of it."""
   length = {'env.length': turns, 'rollout.max_turns': turns}
   return Env(
     f'Bifurcation of {turns} turns and 8 choices{text}', length | changes
@@ -54,6 +54,6 @@ def world(turns: int, text: str = '', **changes: Any) -> Env:
 
 
 def batched(turns: int, batch: int) -> Env:
-  """Makes the world with so many trajectories a step."""
+  """Builds the world with `batch` trajectories a step."""
   text = f', {batch} trajectories a step'
   return world(turns, text, **{'rollout.batch': batch})

@@ -12,7 +12,7 @@ _SETTINGS = {'bifurcation': {'length': 10, 'slip': 0.2}}
 
 
 def worlds(*names: str, iterations: int) -> dict[str, Env]:
-  """Builds a study's environments: {name: Env}, so many iterations each."""
+  """Builds a study's environments, {name: Env}, of equal iterations."""
   out = {}
   for name in names:
     changes = {'world': name, 'iterations': iterations}
