@@ -39,6 +39,9 @@ COUNTS = (
 )
 
 
+LEAST_CHUNK = 4  # tokens; narrower products are no faster
+
+
 @dataclasses.dataclass(frozen=True)
 class Sizes:
   """Static sizes of the compiled programs.
@@ -62,8 +65,20 @@ class Sizes:
 
   @property
   def chunks(self) -> tuple[int, ...]:
-    """Chunk widths that prefill is compiled for."""
-    return tuple(sorted({max(1, self.chunk // 8), self.chunk}))
+    """Chunk widths that prefill is compiled for, each half of the next.
+
+    An answer of an environment is a few tokens long, a prompt hundreds, and
+    what is left of a chunk is computed all the same.
+    """
+    widths = [self.chunk]
+    while widths[0] > LEAST_CHUNK:
+      widths.insert(0, -(-widths[0] // 2))
+    return tuple(widths)
+
+  @property
+  def near(self) -> int:
+    """Tokens of a prefix that are prefilled twice rather than waited for."""
+    return max(1, self.chunk // 8)
 
   @property
   def lane_counts(self) -> tuple[int, ...]:
@@ -141,7 +156,7 @@ class Engine:
     self._run = programs.programs(
       shape, sizes.slots, sizes.capacity, eot, sizes.burst
     )
-    self._scheduler = Scheduler(sizes.slots, sizes.chunks[0])
+    self._scheduler = Scheduler(sizes.slots, sizes.near)
     # Of every sequence.
     self._requests: dict[int, tuple[SamplingParams, Completion]] = {}
     self._given: Any = None

@@ -148,6 +148,24 @@ def test_a_group_reads_its_prompt_once():
   assert e.counts['prefix_hits'] == 3 * 39
 
 
+@pytest.mark.parametrize('size', [3, 6, 13, 17, 40])
+def test_a_prefill_is_at_most_twice_as_wide_as_what_it_reads(size):
+  rng = np.random.default_rng(size)
+  e = engine(Sizes(slots=4, capacity=60, burst=3, chunk=64, lanes=1))
+  read, widths = e._run.read, []
+
+  def counted(params, cache, slot, tokens, *rest):
+    widths.append(tokens.shape[1])
+    return read(params, cache, slot, tokens, *rest)
+
+  e._run = e._run._replace(read=counted)
+  context, asked = tokens(rng, size), how(rng, budget=2)
+  e.submit(0, context, asked)
+  same(finish(e)[0], context, asked)
+  assert len(widths) == 1  # in one piece
+  assert size - 1 <= widths[0] < max(2 * (size - 1), engine_lib.LEAST_CHUNK + 1)
+
+
 def test_stop_texts_end_a_message_where_they_are_complete():
   rng, e = np.random.default_rng(4), engine()
   context = tokens(rng, 9)
