@@ -26,7 +26,7 @@ from agentrl.domain import (
   Whole,
 )
 from agentrl.model.value import TRUNKS
-from agentrl.nn import attention_kernels, config
+from agentrl.nn import attention_kernels, config, decode_kernel
 from agentrl.optimizer import Optimizer
 from agentrl.runtime import precision
 from agentrl.types import Span
@@ -58,6 +58,12 @@ class ModelConfig:
   attention: Annotated[
     str, OneOf(*attention_kernels.NAMES), 'attention kernel of the learner'
   ] = 'auto'
+  decode_attention: Annotated[
+    str,
+    OneOf(*decode_kernel.NAMES),
+    'attention of a new token over the cache: of XLA, or one kernel of a GPU'
+    ' (up to 1,024 positions)',
+  ] = 'xla'
   remat: Annotated[
     str, OneOf(*config.REMAT), 'what the backward pass recomputes'
   ] = 'none'
@@ -71,7 +77,7 @@ class ModelConfig:
     Path(),
     'directory, GGUF file or hub name of a checkpoint, or smollm2: its'
     ' tokenizer, weights and config.json, which sets all fields but attention,'
-    ' remat and dtype',
+    ' decode_attention, remat and dtype',
   ] = ''
   random: Annotated[
     bool, Flag(), 'draw the weights of model.path at random, as its family does'

@@ -8,7 +8,7 @@ from jax.nn.initializers import ones, zeros
 
 from agentrl.domain import OneOf
 from agentrl.mesh import Param
-from agentrl.nn import attention_kernels, layers
+from agentrl.nn import attention_kernels, decode_kernel, layers
 from agentrl.nn import rope as rotary
 
 # Equal for equal widths, so that the specs of equal models are.
@@ -57,6 +57,7 @@ class DecoderConfig:
   unit_top_k: bool = True  # the weights of a token's experts sum to 1
   init_std: float = 0.0  # of every matrix; 0: by the size of its input
   attention: str = 'auto'  # what reads whole rows; nn/attention_kernels.py
+  decode_attention: str = 'xla'  # what reads a cache; nn/decode_kernel.py
   remat: str = 'none'  # what is computed again backwards; REMAT
   dtype: str = 'float32'  # of the computation; parameters stay float32
 
@@ -77,6 +78,9 @@ class DecoderConfig:
       )
     OneOf(*layers.ACTIVATIONS).check('model.activation', self.activation)
     OneOf(*attention_kernels.NAMES).check('model.attention', self.attention)
+    OneOf(*decode_kernel.NAMES).check(
+      'model.decode_attention', self.decode_attention
+    )
     OneOf(*REMAT).check('model.remat', self.remat)
     OneOf(*DTYPES).check('model.dtype', self.dtype)
     if self.experts and not 0 < self.top_k <= self.experts:

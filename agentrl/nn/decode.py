@@ -9,7 +9,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import optax
 
-from agentrl.nn import kv_cache, transformer
+from agentrl.nn import decode_kernel, kv_cache, transformer
 from agentrl.nn.config import DecoderConfig
 from agentrl.nn.transformer import LayerContext
 from agentrl.types import Array
@@ -129,9 +129,13 @@ def _extend_layer(
     way = way._replace(pos=jnp.take_along_axis(way.pos, at, axis=1))
     start_N = look_N if start_N is None else start_N + look_N
 
+  kernel = decode_kernel.chosen(c.decode_attention, c.head_dim)
+
   def attend(q, *_):
     size, cap = c.query_size, c.score_cap
-    return kv_cache.attend(layer, q, start_N, way.window, size, cap, prefix)
+    return kv_cache.attend(
+      layer, q, start_N, way.window, size, cap, prefix, kernel
+    )
 
   # The block's own keys are these again: the compiler makes them once.
   x, _ = transformer.block(c, p, x_NCD, way._replace(attend=attend))

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from agentrl.nn import attention, control_flow
+from agentrl.nn import attention, control_flow, decode_kernel
 from agentrl.types import Array
 
 FIRST, FIRST_ON_GPU = 128, 1024  # positions of the first block, at most
@@ -131,11 +131,13 @@ def attend(
   size: int = 0,
   cap: float = 0.0,
   prefix: PrefixLayer | None = None,
+  kernel: bool = False,
 ):
   """Attends, for queries at start_N... (None: 0...), to all positions before.
 
   Or to the nearest `window` of them, itself included; size and cap are those
-  of attention.attend. Position 0 of a slot follows its prefix.
+  of attention.attend. Position 0 of a slot follows its prefix. kernel: one
+  token over one block is read by decode_kernel.
 
   Returns: [N, T, H, d]
   """
@@ -153,8 +155,12 @@ def attend(
   if t == 1 and len(layer) == 1 and prefix is None:
     (b,) = layer
     q = attention.split_heads(q_NTHd, b.k.shape[1])
-    mask = sees(jnp.arange(b.k.shape[3]))
-    out = attention.whole(q, b.k, b.v, mask, size, cap)
+    if kernel:
+      how = {'window': window, 'size': size, 'cap': cap}
+      out = decode_kernel.attend(q, b.k, b.v, start_N, **how)
+    else:
+      mask = sees(jnp.arange(b.k.shape[3]))
+      out = attention.whole(q, b.k, b.v, mask, size, cap)
     return attention.join_heads(out, q_NTHd.shape)
   parts = [_look(layer, q_NTHd, sees, jnp.max(position), size, cap)]
   if prefix is not None:

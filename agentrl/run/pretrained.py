@@ -18,7 +18,7 @@ from agentrl.text import chat_template, tokenizer
 
 # Fields of c.model that hold beside a checkpoint, whose config.json has the
 # others: how things are computed, not what.
-FREE = ('attention', 'remat', 'dtype')
+FREE = ('attention', 'decode_attention', 'remat', 'dtype')
 SOURCE = ('path', 'random')
 
 

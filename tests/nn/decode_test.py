@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from jax.extend.core import jaxprs_in_params
 
-from agentrl.nn import decode, kv_cache, transformer
+from agentrl.nn import decode, decode_kernel, kv_cache, transformer
 from tests.nn import decoders
 
 SLOW = pytest.mark.nightly
@@ -56,6 +56,42 @@ def test_reading_in_chunks_is_reading_at_once(name, first, monkeypatch):
       )
     start = start + np.array([width, max(1, width - 1), width])
     start = np.minimum(start, total - 4)
+
+
+@pytest.mark.parametrize(
+  'name',
+  ['tied', *(pytest.param(x, marks=SLOW) for x in ('all', 'windows', 'gemma'))],
+)
+def test_one_kernel_reads_the_cache_of_a_token(name, monkeypatch):
+  """Token after token as XLA reads it; a chunk is not the kernel's."""
+  interpreted = functools.partial(decode_kernel.attend, interpret=True)
+  asked = []
+
+  def attend(*args, **how):
+    asked.append(args[0].shape)
+    return interpreted(*args, **how)
+
+  monkeypatch.setattr(decode_kernel, 'attend', attend)
+  monkeypatch.setattr(decode_kernel, 'chosen', lambda x, _: x == 'pallas')
+  shape, rng = decoders.SHAPES[name], np.random.default_rng(0)
+  split = decode.prepare_decode_params(shape, decoders.random_parameters(shape))
+  tokens = rng.integers(0, shape.vocab, (3, 9)).astype(np.int32)
+
+  def read(attention):
+    own = dataclasses.replace(shape, decode_attention=attention)
+    cache, out = decode.empty(own, 3, 12), []
+    extend = jax.jit(functools.partial(decode.forward_with_cache, own))
+    start = jnp.array([6, 2, 4], jnp.int32)
+    _, cache = extend(split, cache, tokens[:, :6], None)
+    for i in range(6, 9):
+      hidden, cache = extend(split, cache, tokens[:, i : i + 1], start)
+      start, out = start + 1, [*out, hidden]
+    return np.stack(out)
+
+  want = read('xla')
+  assert not asked
+  np.testing.assert_allclose(read('pallas'), want, atol=1e-5, rtol=1e-5)
+  assert len(asked) == shape.layers
 
 
 @pytest.mark.parametrize('name', ['tied', 'gemma'])

@@ -56,6 +56,7 @@ CELLS = (  # model, topology, mesh or remat, and program
   'experts v5e-8 fsdp=2 expert=4 update',
   '0.5B h100-1 update',
   '0.5B h100-1 decode',
+  '0.5B h100-1 attention=pallas decode',
   '1.5B h100-1 update',
   '1.5B h100-1 decode',
   '1.5B h100-8 fsdp=8 update',
@@ -142,8 +143,11 @@ def _row(model: str, name: str, sizes: dict[str, str], words: str) -> list[str]:
   c.hp.minibatch.minibatches.n = 1
   rows = mesh.num_shards('batch', c.mesh)
   c.micro_batch = rows
-  remat = sizes.get('remat', SHAPES[model].remat)
-  shape = dataclasses.replace(SHAPES[model], remat=remat)
+  shape = dataclasses.replace(
+    SHAPES[model],
+    remat=sizes.get('remat', SHAPES[model].remat),
+    decode_attention=sizes.get('attention', 'xla'),
+  )
   work = Workload(
     rows=rows * size.micro,
     tokens=size.tokens,

@@ -163,15 +163,17 @@ SHALLOW = dataclasses.replace(SMALL, layers=12, vocab=8192)
 
 @pytest.mark.nightly
 @needs_cuda
-def test_a_token_of_a_card_is_one_graph_of_few_kernels():
+@pytest.mark.parametrize(('attention', 'most'), [('xla', 15), ('pallas', 12)])
+def test_a_token_of_a_card_is_one_graph_of_few_kernels(attention, most):
   """0.5B's widths in twelve layers, 8 slots of 1,024 positions on one H100."""
   where = hardware.parse('h100-1')
-  made = table.compiled(config(), SHALLOW, WORK, where, 'decode')
+  shape = dataclasses.replace(SHALLOW, decode_attention=attention)
+  made = table.compiled(config(), shape, WORK, where, 'decode')
   (token,) = [x for x in made.loops if x.trip.most > table.SHORT]
   at = made.loops.index(token)
   assert token.trip.casts == 0  # parameters are cast before the loop
   assert token.trip.conditionals <= 1  # of truncated distributions
-  assert 10 < made.layers[at] <= 15
+  assert 10 < made.layers[at] <= most
   assert made.graphs[at + 1].graphs == 1
   assert made.graphs[at + 1].alone < table.SHORT
   assert made.hbm < 0.45e9
