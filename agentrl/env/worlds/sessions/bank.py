@@ -11,7 +11,7 @@ A message holds one operation per line, and all of them happen or none does.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from agentrl.text import surrogates
@@ -116,6 +116,17 @@ def read(notes: Sequence[Note], subject: str) -> str:
   # Of two notes of one session the later one in the bank counts.
   value = sorted(stated, key=lambda x: x[0])[-1][1] if stated else GONE
   return UNKNOWN if value == GONE else value
+
+
+def translated(bank: Bank, others: Mapping[str, str]) -> Bank:
+  """Replaces words of all notes; which notes there are stays."""
+  return tuple(
+    note
+    and note._replace(
+      text=_WORD.sub(lambda x: others.get(x[0], x[0]), note.text)
+    )
+    for note in bank
+  )
 
 
 def notes(bank: Bank) -> list[Note]:

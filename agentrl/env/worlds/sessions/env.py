@@ -41,6 +41,7 @@ from agentrl.text.tool_calls.base import spoken
 THINGS = ('tea', 'ink', 'rope', 'salt', 'wax', 'lamp', 'nail', 'soap')
 VALUES = ('red', 'big', 'old', 'tan', 'wet', 'hot', 'new', 'odd')
 POLICY, SERVICE = 'policy', 'service'
+OWN, SHUFFLED, NOTHING = 'own', 'shuffled', 'none'
 RULES = (
   'You hear a fact per session and remember only what is in a bank of notes.'
   ' Numbered notes follow the fact. Change the bank by one operation per line:'
@@ -74,6 +75,9 @@ class Sessions:
   answerer: Annotated[str, domain.OneOf(POLICY, SERVICE, 'exact')] = (
     POLICY  # who answers; 'exact' reads the notes by a rule
   )
+  # What the agent is shown of the bank: its notes, its notes with other values
+  # in them, or nothing. Placebos: the bank itself is the same.
+  reads: Annotated[str, domain.OneOf(OWN, SHUFFLED, NOTHING)] = OWN
   teach: bool = False  # the system text states the rules
 
   columns: ClassVar[tuple[str, ...]] = ('asks', 'legal', 'useful', 'kept')
@@ -201,6 +205,12 @@ def above_notes(text: str, bank: Bank, numbers: Sequence[int]) -> str:
   return '\n'.join([text, *(f'{i} {x.text}' for i, x in chosen if x)])
 
 
+def _other_values(seed: int) -> dict[str, str]:
+  """Maps every value to another one, one to one; drawn by the seed."""
+  order = random.Random(seed).sample(VALUES, len(VALUES))
+  return dict(zip(order, [*order[1:], order[0]], strict=True))
+
+
 def words(message: str) -> list[str]:
   """Splits an answer into words, in lower case."""
   return re.findall(r'\w+', spoken(message).lower())
@@ -220,6 +230,7 @@ class SessionsEnv:
   def reset(self, task: Mapping[str, Any], seed: int) -> str:
     self._told, self._asked = task['told'], task['asked']
     self._random = random.Random(seed)
+    self._others = _other_values(seed)
     self._bank = banks.empty(self._family.bank)
     self._turn, self._right = 0, 0.0
     if self._family.manager != POLICY:
@@ -289,20 +300,29 @@ class SessionsEnv:
     """Returns the observation of this turn."""
     if self._telling:
       subject, _ = fact = self._told[self._turn]
-      return self._above_notes(fact_text(fact), subject)
+      return self._above_notes(fact_text(fact), subject, self._read())
     subject = self._asked[self._turn - len(self._told)]
-    return self._above_notes(f'{subject}?', subject)
+    return self._above_notes(f'{subject}?', subject, self._read())
 
-  def _above_notes(self, text: str, subject: str) -> str:
-    chosen = banks.similar(self._bank, subject, self._family.shown)
-    return above_notes(text, self._bank, chosen)
+  def _read(self) -> Bank:
+    """Returns the bank as the agent is shown it."""
+    if self._family.reads == NOTHING:
+      return ()
+    if self._family.reads == SHUFFLED:
+      return banks.translated(self._bank, self._others)
+    return self._bank
+
+  def _above_notes(self, text: str, subject: str, bank: Bank) -> str:
+    chosen = banks.similar(bank, subject, self._family.shown)
+    return above_notes(text, bank, chosen)
 
   def _is_right(self, subject: str, answer: str) -> bool:
     return words(answer) == [truth(self._told, subject)]
 
   def _other_answer(self, subject: str) -> str:
     if self._family.answerer == SERVICE:
-      return self._ask('answerer', self._above_notes(f'{subject}?', subject))
+      text = self._above_notes(f'{subject}?', subject, self._bank)
+      return self._ask('answerer', text)
     notes = retrieved(self._bank, subject, self._family.shown)
     return banks.read(notes, subject)
 

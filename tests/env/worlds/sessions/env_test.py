@@ -6,7 +6,13 @@ import pytest
 
 from agentrl.env import base
 from agentrl.env.worlds.sessions import managers
-from agentrl.env.worlds.sessions.env import RULES, Sessions, fact_text, truth
+from agentrl.env.worlds.sessions.env import (
+  RULES,
+  VALUES,
+  Sessions,
+  fact_text,
+  truth,
+)
 from tests import errors
 from tests.env.promises import play, refuses, replies
 
@@ -52,6 +58,28 @@ def test_an_episode():
   assert columns(out, 'legal') == columns(out, 'useful') == [1] * 6
   assert columns(out, 'kept') == [1] * 6
   assert not any(x.invalid for x in out)
+
+
+def read(**settings):
+  """Runs the good episode and lists what the agent is shown."""
+  return play(Sessions(bank=2, **settings).env(), TASK, [*GOOD, 'tan', 'none'])
+
+
+def test_a_placebo_shows_other_notes_and_keeps_the_bank():
+  own, other, nothing = (
+    read(reads=x) for x in ('own', 'shuffled', 'none')
+  )
+  texts = lambda out: [out[0], *(x.text for x in out[1:])]  # noqa: E731
+  for out in (other, nothing):  # the bank, and so what is earned, is the same
+    assert [x[1:] for x in out[1:]] == [x[1:] for x in own[1:]]
+  assert texts(nothing) == [x.split('\n')[0] for x in texts(own)]
+  for a, b in zip(texts(own), texts(other), strict=True):
+    (fact, *notes), (same, *changed) = a.split('\n'), b.split('\n')
+    assert fact == same and len(notes) == len(changed)
+    for note, has in zip(notes, changed, strict=True):
+      assert note.split()[:-1] == has.split()[:-1]  # whose, and of what
+      assert note.split()[-1] != has.split()[-1]
+      assert has.split()[-1] in VALUES
 
 
 def test_what_is_not_kept_is_seen_in_the_columns():
