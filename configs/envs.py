@@ -112,6 +112,11 @@ OWN: dict[str, dict[str, Any]] = {
     'host': dict(max_observation_tokens=40),
     'env': dict(train=4000),
   },
+  'injected_errors': {
+    'rollout': dict(max_message_tokens=14, max_turns=1),
+    'host': dict(max_observation_tokens=88),
+    'env': dict(train=8000),
+  },
   'interview': {
     'rollout': dict(max_message_tokens=24, max_turns=5),
     'host': dict(max_observation_tokens=32),

@@ -68,6 +68,7 @@ FAMILIES: dict[str, str] = {
   'in_context_regression': (
     'agentrl.env.worlds.in_context_regression:InContextRegression'
   ),
+  'injected_errors': 'agentrl.env.worlds.injected_errors:InjectedErrors',
   'interview': 'agentrl.env.worlds.interview:Interview',
   'itinerary': 'agentrl.env.worlds.itinerary:Itinerary',
   'jsonl': 'agentrl.env.files.jsonl:Jsonl',
