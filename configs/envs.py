@@ -133,6 +133,11 @@ OWN: dict[str, dict[str, Any]] = {
     'host': dict(max_observation_tokens=512),
     'env': dict(train=1_000_000, test=1000),  # or as many as the files have
   },
+  'coopetition': {
+    'micro_batch': 32,  # one turn of each of sft.batch
+    'rollout': dict(max_turns=1),
+    'env': dict(train=540, test=54),
+  },
   'kuhn_poker': {
     'rollout': dict(max_turns=2),
     'env': dict(train=600, test=60),

@@ -111,6 +111,7 @@ JIT_FAMILIES: dict[str, str] = {
   'baskets': 'agentrl.env.jit.baskets:Baskets',
   'carried_code': 'agentrl.env.jit.carried_code:CarriedCode',
   'connect_four': 'agentrl.env.jit.games.family:ConnectFour',
+  'coopetition': 'agentrl.env.jit.games.family:Coopetition',
   'kuhn_poker': 'agentrl.env.jit.games.family:KuhnPoker',
   'leduc_poker': 'agentrl.env.jit.games.family:LeducPoker',
   'pioneer_observer': 'agentrl.env.jit.games.family:PioneerObserver',

@@ -121,6 +121,7 @@ REASONS = {
   'adca': LACKS,
   'adca_allocation': LACKS,
   'cm2': LACKS,
+  'coopetition_gym': 'there is one agent here',
   'dpo': 'it came after this comparison',
   'dr_mas': 'there is one agent here',
   'duration_aware': 'all actions take the same time here',

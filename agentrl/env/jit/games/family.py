@@ -12,6 +12,7 @@ from agentrl.env import splits
 from agentrl.env.jit import base as jit_base
 from agentrl.env.jit.games import (
   base,
+  coopetition,
   kuhn,
   leduc,
   lines,
@@ -126,6 +127,33 @@ class ConnectFour(GameFamily):
   """Connect four."""
 
   rules: ClassVar[base.Rules] = lines.CONNECT_FOUR
+
+
+@dataclasses.dataclass(frozen=True)
+class Coopetition(GameFamily):
+  """Investments of two who depend on one another."""
+
+  opponent: Solved = SELF
+  mode: Annotated[
+    str,
+    OneOf(*coopetition.MODES),
+    "whose outcome a seat is paid: its own, the other's too as far as it depends"
+    ' on it, or the sum',
+  ] = coopetition.INTEGRATED
+
+  columns: ClassVar[tuple[str, ...]] = (
+    base.ILLEGAL,
+    *coopetition.Coopetition.columns,
+  )
+  players: ClassVar[Mapping[str, base.Player]] = {
+    UNIFORM: base.uniform,
+    OPTIMAL: coopetition.optimal,
+  }
+  forfeits: ClassVar[tuple[float, float]] = (-0.5, 0.0)  # nobody gains by it
+
+  @property
+  def rules(self) -> base.Rules:  # type: ignore[override]  # of its settings
+    return coopetition.Coopetition(self.mode)
 
 
 Largest = Annotated[int, Whole(2, 12), 'largest of the two numbers of a sum']
