@@ -61,8 +61,8 @@ class ModelConfig:
   decode_attention: Annotated[
     str,
     OneOf(*decode_kernel.NAMES),
-    'attention of a new token over the cache: of XLA, or one kernel of a GPU'
-    ' (up to 1,024 positions)',
+    "attention of a new token over the cache: XLA's, or one kernel of a GPU (up"
+    ' to 1,024 positions, none of them shared by slots)',
   ] = 'xla'
   remat: Annotated[
     str, OneOf(*config.REMAT), 'what the backward pass recomputes'
