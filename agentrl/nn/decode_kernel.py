@@ -72,12 +72,15 @@ def attend(
     size, cap: as attention.attend
     interpret: runs Pallas' interpreter, on any device
   """
-  d = q_NGRd.shape[-1]
-  scale = 1 / math.sqrt(size or d)
-  how = {'window': window, 'scale': scale, 'cap': cap, 'interpret': interpret}
-  axes = KEYS, KEYS, KEYS, ('batch',)
-  run = mesh.shard_map(functools.partial(_attend, **how), axes, (KEYS,))
-  return run(q_NGRd, k_NGdS, v_NGSd, position_N)[0]
+  run = functools.partial(
+    _attend,
+    interpret=interpret,
+    window=window,
+    scale=1 / math.sqrt(size or q_NGRd.shape[-1]),
+    cap=cap,
+  )
+  placed = mesh.shard_map(run, (KEYS, KEYS, KEYS, ('batch',)), (KEYS,))
+  return placed(q_NGRd, k_NGdS, v_NGSd, position_N)[0]
 
 
 def _attend(q, k, v, position, *, interpret: bool, **how):

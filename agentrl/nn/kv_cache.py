@@ -156,8 +156,9 @@ def attend(
     (b,) = layer
     q = attention.split_heads(q_NTHd, b.k.shape[1])
     if kernel:
-      how = {'window': window, 'size': size, 'cap': cap}
-      out = decode_kernel.attend(q, b.k, b.v, start_N, **how)
+      out = decode_kernel.attend(
+        q, b.k, b.v, start_N, window=window, size=size, cap=cap
+      )
     else:
       mask = sees(jnp.arange(b.k.shape[3]))
       out = attention.whole(q, b.k, b.v, mask, size, cap)

@@ -24,7 +24,9 @@ def by_mask(q, k, v, last, *, window=0, size=0, cap=0.0):
 
 @pytest.mark.parametrize('queries', [1, 3, 16, 17])
 @pytest.mark.parametrize(
-  'how', [{}, {'window': 5}, {'window': 200}, {'cap': 2.0}, {'size': 64}], ids=str
+  'how',
+  [{}, {'window': 5}, {'window': 200}, {'cap': 2.0}, {'size': 64}],
+  ids=str,
 )
 def test_it_equals_a_mask(queries, how):
   rng = np.random.default_rng(queries)

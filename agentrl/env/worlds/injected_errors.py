@@ -134,7 +134,7 @@ class InjectedErrors:
       return None
     if rng.random() < self.clean:
       return task
-    agent, mode = kinds[rng.integers(len(kinds))]
+    agent, mode = kinds[int(rng.integers(len(kinds)))]
     error = inject(agent, mode, start, plan, rng)
     if reported(start, plan, error) == numbers[-1]:
       return None

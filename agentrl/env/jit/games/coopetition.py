@@ -1,7 +1,6 @@
 """Coopetition: two seats invest at once, for themselves and for a surplus.
 
-  5 84\\n     synergy .5; what happens to the other counts .8 for oneself, and what
-             happens to oneself .4 for the other
+  5 84\\n     synergy .5; one depends by .8 on the other, and the other by .4
   3          a level: 3 of 9 of what one has is invested
 
 The static game of Coopetition-Gym (TR-1, arXiv 2510.18802). With investments a,

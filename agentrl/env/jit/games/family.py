@@ -137,8 +137,8 @@ class Coopetition(GameFamily):
   mode: Annotated[
     str,
     OneOf(*coopetition.MODES),
-    "whose outcome a seat is paid: its own, the other's too as far as it depends"
-    ' on it, or the sum',
+    "whose outcome a seat is paid: its own, also the other's as far as it"
+    ' depends on it, or the sum',
   ] = coopetition.INTEGRATED
 
   columns: ClassVar[tuple[str, ...]] = (

@@ -66,16 +66,15 @@ def read(**settings):
 
 
 def test_a_placebo_shows_other_notes_and_keeps_the_bank():
-  own, other, nothing = (
-    read(reads=x) for x in ('own', 'shuffled', 'none')
-  )
+  own, other, nothing = (read(reads=x) for x in ('own', 'shuffled', 'none'))
   texts = lambda out: [out[0], *(x.text for x in out[1:])]  # noqa: E731
   for out in (other, nothing):  # the bank, and so what is earned, is the same
     assert [x[1:] for x in out[1:]] == [x[1:] for x in own[1:]]
   assert texts(nothing) == [x.split('\n')[0] for x in texts(own)]
   for a, b in zip(texts(own), texts(other), strict=True):
     (fact, *notes), (same, *changed) = a.split('\n'), b.split('\n')
-    assert fact == same and len(notes) == len(changed)
+    assert fact == same
+    assert len(notes) == len(changed)
     for note, has in zip(notes, changed, strict=True):
       assert note.split()[:-1] == has.split()[:-1]  # whose, and of what
       assert note.split()[-1] != has.split()[-1]
