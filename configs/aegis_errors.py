@@ -20,7 +20,9 @@ language model writes to fit the conversation: here a planner, a solver and a
 checker work on sums, and there are six kinds of errors (docs/ENVIRONMENTS.md,
 Injected errors). The amounts of partial reward are chosen here.
 
-Expect the mistakes that show in a copied text before those in arithmetic.
+Expect the mistakes that show in a copied text before those in arithmetic. Seen
+so far: one seed, logs of two steps; 500 supervised steps end at 43% of held-out
+logs, a seventh by chance, and 60 steps of RL behind them at 40%.
 
   python -m experiments.train --config=configs/aegis_errors.py \
     --workdir=runs/aegis_errors

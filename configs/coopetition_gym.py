@@ -22,7 +22,8 @@ Where it differs: one game of the platform's twenty, played once, with ten
 levels and 27 deals; no trust, reputation or reciprocity between rounds.
 
 Expect exploitability near 0 in all three, and more investment and welfare from
-private to integrated to cooperative payment.
+private to integrated to cooperative payment. Seen so far: one seed, paid
+privately, from .161 after the warm start to .004 in 120 steps.
 
   python -m experiments.train --config=configs/coopetition_gym.py \
     --workdir=runs/coopetition_gym
