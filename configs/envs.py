@@ -65,6 +65,11 @@ OWN: dict[str, dict[str, Any]] = {
       'user': dict(function='agentrl.env.worlds.consultation:scripted')
     },
   },
+  'coopetition': {
+    'micro_batch': 32,  # one turn of each of sft.batch
+    'rollout': dict(max_turns=1),
+    'env': dict(train=540, test=54),
+  },
   'countdown': {
     'rollout': dict(max_message_tokens=32, max_turns=3),
     'host': dict(max_observation_tokens=24),  # a result of three digits
@@ -132,11 +137,6 @@ OWN: dict[str, dict[str, Any]] = {
     'rollout': dict(max_message_tokens=256, max_turns=1),
     'host': dict(max_observation_tokens=512),
     'env': dict(train=1_000_000, test=1000),  # or as many as the files have
-  },
-  'coopetition': {
-    'micro_batch': 32,  # one turn of each of sft.batch
-    'rollout': dict(max_turns=1),
-    'env': dict(train=540, test=54),
   },
   'kuhn_poker': {
     'rollout': dict(max_turns=2),

@@ -32,8 +32,8 @@ from agentrl.env import task_sampling
 from agentrl.env.base import HostTask, Step
 from agentrl.text.tool_calls.base import spoken
 
-PLANNER, SOLVER, CHECKER = AGENTS = 'planner', 'solver', 'checker'
-OMIT, ALTER, SLIP = MODES = 'omit', 'alter', 'slip'
+PLANNER, SOLVER, CHECKER = 'planner', 'solver', 'checker'
+OMIT, ALTER, SLIP = 'omit', 'alter', 'slip'
 NONE = 'none'
 # Who can make which mistake; a checker has one number to report.
 KINDS = (

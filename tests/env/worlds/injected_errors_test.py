@@ -5,6 +5,8 @@ import re
 
 import pytest
 
+from agentrl.configs import aegis_errors
+from agentrl.env import base
 from agentrl.env.worlds import injected_errors as world
 from agentrl.env.worlds.injected_errors import Error, InjectedErrors
 from tests import errors
@@ -142,3 +144,20 @@ def test_the_mistake_alone_is_worth_as_much_as_the_agent_alone():
 def test_kinds_that_cannot_be_held_out(held_out):
   with errors.raises(ValueError, 'held_out'):
     InjectedErrors(held_out=held_out)
+
+
+def test_the_config_trains_on_failures_whose_label_is_known():
+  """Without injections every report would be right and every label none."""
+  c = aegis_errors.get_config()
+  family, failed = base.of(c.env), 0
+  for made in family.tasks('train', 100, 0):
+    task, (label,) = made.task, made.demonstration
+    plan = [tuple(x) for x in task['plan']]
+    truth = world.results(task['start'], plan)[-1]
+    wrong = not world.log(task).endswith(f'checker {truth}')
+    assert wrong == (label != 'none')
+    failed += wrong
+    (step,) = replies(family.env(), task, [label.split()[0] + ' alter'])
+    graded = 1.0 if label.endswith('alter') else 0.5
+    assert step.reward == (graded if wrong else 0.0)
+  assert failed > 50

@@ -92,8 +92,7 @@ class Coopetition:
 
   def returns(self, state: CoopetitionState) -> jax.Array:
     """Returns (U_i - U_i without investments) / SCALE."""
-    first, second = jnp.maximum(state.moves, 0)
-    got = self.utilities(state)[:, first, second]
+    got = _reached(self.utilities(state), state)
     return jnp.where(self.over(state), got, 0.0)
 
   def utilities(self, state: CoopetitionState) -> jax.Array:
@@ -113,7 +112,7 @@ class Coopetition:
     table = self.utilities(state)
     first, second = jnp.maximum(state.moves, 0)
     best = jnp.stack([table[0, :, second].max(), table[1, first].max()])
-    return self.over(state) & (table[:, first, second] >= best - 1e-6)
+    return self.over(state) & (_reached(table, state) >= best - 1e-6)
 
   def observe(self, state: CoopetitionState, seat: jax.Array) -> jax.Array:
     own, others = state.depends[seat], state.depends[1 - seat]
@@ -131,9 +130,8 @@ class Coopetition:
     made = _count(after) > _count(before)
     level = after.moves[self.seat(before)] / (LEVELS - 1)
     joint = gains(after.synergy / 10).sum(axis=0)
-    first, second = jnp.maximum(after.moves, 0)
     ended = made & self.over(after)
-    welfare = joint[first, second] / joint.max()
+    welfare = _reached(joint, after) / joint.max()
     told = {
       'level': jnp.where(made, level, 0.0),
       'welfare': jnp.where(ended, welfare, 0.0),
@@ -166,9 +164,15 @@ def optimal(rules: Coopetition, state: CoopetitionState) -> jax.Array:
       [jnp.argmax(table[0, :, second]), jnp.argmax(table[1, first])]
     )
 
-  # Levels only rise, one of the two at each trip.
-  levels = jax.lax.fori_loop(0, 2 * LEVELS, respond, jnp.zeros(2, int))
+  # Levels only rise, at least one of the two at each trip.
+  levels = jax.lax.fori_loop(0, 2 * LEVELS, respond, jnp.zeros(2, jnp.int32))
   return jax.nn.one_hot(levels[rules.seat(state)], LEVELS)
+
+
+def _reached(table: jax.Array, state: CoopetitionState) -> jax.Array:
+  """Reads a table [..., LEVELS, LEVELS] at both moves, 0 if not made yet."""
+  first, second = jnp.maximum(state.moves, 0)
+  return table[..., first, second]
 
 
 def _count(state: CoopetitionState) -> jax.Array:

@@ -22,6 +22,8 @@ from agentrl.env.jit.games import (
 )
 
 SELF, UNIFORM, OPTIMAL = '', 'random', 'optimal'
+# To whoever forfeits, and to the others, where nobody gains by it.
+NO_WINNER = -0.5, 0.0
 _OPPONENT = "who has the other seats; '': the policy itself"
 Opponent = Annotated[str, OneOf(SELF, UNIFORM), _OPPONENT]
 Solved = Annotated[str, OneOf(SELF, UNIFORM, OPTIMAL), _OPPONENT]
@@ -149,7 +151,7 @@ class Coopetition(GameFamily):
     UNIFORM: base.uniform,
     OPTIMAL: coopetition.optimal,
   }
-  forfeits: ClassVar[tuple[float, float]] = (-0.5, 0.0)  # nobody gains by it
+  forfeits: ClassVar[tuple[float, float]] = NO_WINNER
 
   @property
   def rules(self) -> base.Rules:  # type: ignore[override]  # of its settings
@@ -165,7 +167,7 @@ class _SumsFamily(GameFamily):
 
   largest: Largest = 5
 
-  forfeits: ClassVar[tuple[float, float]] = (-0.5, 0.0)  # nobody gains by it
+  forfeits: ClassVar[tuple[float, float]] = NO_WINNER
 
 
 @dataclasses.dataclass(frozen=True)
@@ -231,7 +233,7 @@ class Workflow(GameFamily):
     Tuple(Real(), length=2),
     'what a role that is not understood gets, which ends the match, and what'
     ' the others get',
-  ] = (-0.5, 0.0)
+  ] = NO_WINNER
   largest: Largest = 5
   things: Annotated[
     int, Whole(2, problems.MOST_THINGS), 'things that lookups are about'

@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from agentrl.configs import coopetition_gym
+from agentrl.env import base as families
 from agentrl.env.jit import base as env_base
 from agentrl.env.jit.games import base, coopetition, family, tree
 from agentrl.env.jit.games.coopetition import Coopetition
@@ -158,3 +160,12 @@ def test_the_family_plays_against_the_oracle():
   assert done
   assert float(reward) > 0
   assert float(env.score(after)) in (0.0, 1.0)
+
+
+def test_the_config_pays_by_interdependence():
+  c = coopetition_gym.get_config()
+  rules = families.of(c.env).env().rules
+  state = played('integrated', 5, (3, 8))[1]  # D 4 and 8
+  pi = payoffs([15, 40], 0.1)
+  want = (pi + np.array([0.4, 0.8]) * pi[::-1]) / 50
+  np.testing.assert_allclose(rules.returns(state), want, atol=1e-6)
