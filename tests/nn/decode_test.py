@@ -64,13 +64,7 @@ def test_reading_in_chunks_is_reading_at_once(name, first, monkeypatch):
 )
 def test_one_kernel_reads_the_cache_of_a_token(name, monkeypatch):
   """Token after token as XLA reads it; a chunk is not the kernel's."""
-  interpreted = functools.partial(decode_kernel.attend, interpret=True)
-  asked = []
-
-  def attend(*args, **how):
-    asked.append(args[0].shape)
-    return interpreted(*args, **how)
-
+  attend = functools.partial(decode_kernel.attend, interpret=True)
   monkeypatch.setattr(decode_kernel, 'attend', attend)
   monkeypatch.setattr(decode_kernel, 'chosen', lambda x, _: x == 'pallas')
   shape, rng = decoders.SHAPES[name], np.random.default_rng(0)
@@ -79,19 +73,23 @@ def test_one_kernel_reads_the_cache_of_a_token(name, monkeypatch):
 
   def read(attention):
     own = dataclasses.replace(shape, decode_attention=attention)
-    cache, out = decode.empty(own, 3, 12), []
-    extend = jax.jit(functools.partial(decode.forward_with_cache, own))
+    forward = functools.partial(decode.forward_with_cache, own)
+    extend, out = jax.jit(forward), []
     start = jnp.array([6, 2, 4], jnp.int32)
-    _, cache = extend(split, cache, tokens[:, :6], None)
+    _, cache = extend(split, decode.empty(own, 3, 12), tokens[:, :6], None)
+    programs = [
+      str(jax.make_jaxpr(forward)(split, cache, tokens[:, :n], start))
+      for n in (6, 1)
+    ]
     for i in range(6, 9):
       hidden, cache = extend(split, cache, tokens[:, i : i + 1], start)
       start, out = start + 1, [*out, hidden]
-    return np.stack(out)
+    return np.stack(out), [x.count('pallas_call[') for x in programs]
 
-  want = read('xla')
-  assert not asked
-  np.testing.assert_allclose(read('pallas'), want, atol=1e-5, rtol=1e-5)
-  assert len(asked) == shape.layers
+  (want, none), (got, kernels) = read('xla'), read('pallas')
+  np.testing.assert_allclose(got, want, atol=1e-5, rtol=1e-5)
+  assert none == [0, 0]
+  assert kernels == [0, shape.layers]
 
 
 @pytest.mark.parametrize('name', ['tied', 'gemma'])
