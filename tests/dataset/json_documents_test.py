@@ -33,7 +33,7 @@ def test_every_form_gives_objects(tmp_path, text, want):
 
 
 def test_mistakes_name_the_line(tmp_path):
-  (tmp_path / 'f').write_text('{\n"a": 1,\n}')
+  (tmp_path / 'f').write_text('{\n"a": 1,\nb}')
   with errors.raises(ValueError, 'f 3 JSON'):
     list(json_documents.documents(tmp_path / 'f'))
   (tmp_path / 'f').write_text('')
