@@ -4,6 +4,7 @@
   python -m experiments.bench --only=decode,iteration --json=bench.json
   python -m experiments.bench --only=decode,gradient --size=0.5B --profile
   python -m experiments.bench --only=checkpoint,store,judge,gateway
+  python -m experiments.bench --only=room --size=135M --repeats=3
   python -m experiments.bench --only=decode --size=135M --torch_python=PYTHON
   python -m experiments.bench --only=decode --peers=FOLDER \
     --tunix_python=PYTHON --trl_python=PYTHON
@@ -27,7 +28,7 @@ _JSON = flags.DEFINE_string('json', None, 'File to write the figures to.')
 _SIZE = flags.DEFINE_enum(
   'size',
   'full',
-  ('full', 'tiny', '135M', '0.5B', '1.5B'),
+  ('full', 'tiny', '0.2M', '135M', '0.5B', '1.5B'),
   'Decoder size; 0.5B and 1.5B are for accelerators, in bfloat16.',
 )
 _PROFILE = flags.DEFINE_bool('profile', False, 'Print kernels by part, too.')

@@ -22,7 +22,8 @@ from agentrl.learner.algorithm import Algorithm
 from agentrl.model import microbatch, pieces
 from agentrl.types import Array, Batch, Rows, TrainState
 
-LEAST = 64  # tokens: fewer would be no faster
+LEAST = 16  # tokens of a row: rows of one turn are short, and many
+PLACES = 64  # of a micro-batch: fewer would be no faster
 
 
 def jit_update(alg: Algorithm) -> Callable:
@@ -52,13 +53,15 @@ def jit_update(alg: Algorithm) -> Callable:
     if not micro.fold:
       return update(0)(state, batch)
     count = int(needed(most)(state, batch))
-    return update(max(count, min(rounded(count), most)))(state, batch)
+    return update(max(count, min(rounded(max(count, PLACES)), most)))(
+      state, batch
+    )
 
   return run
 
 
 def rounded(size: int) -> int:
-  """Rounds up to one of few sizes: 64, 96, 128, 192, 256, ..."""
+  """Rounds up to one of few sizes: 16, 24, 32, 48, 64, 96, 128, ..."""
   size = max(size, LEAST)
   unit = 1 << size.bit_length() - 2
   return -(-size // unit) * unit

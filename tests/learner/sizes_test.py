@@ -189,9 +189,9 @@ def test_a_size_is_one_of_few_and_less_than_half_as_large_again():
   asked = range(1, 1 << 14)
   given = [sizes.rounded(n) for n in asked]
   assert all(
-    n <= x < max(1.5 * n, 65) for n, x in zip(asked, given, strict=True)
+    n <= x < max(1.5 * n, 17) for n, x in zip(asked, given, strict=True)
   )
-  assert len(set(given)) == 2 * (14 - 6) + 1
+  assert len(set(given)) == 2 * (14 - 4) + 1
 
 
 def test_a_program_is_compiled_once_for_each_size(traced):

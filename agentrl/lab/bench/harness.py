@@ -22,6 +22,7 @@ from agentrl.lab.bench import (
   peers,
   profile,
   roofline,
+  room,
   sampling,
   storage,
   timing,
@@ -40,10 +41,11 @@ SECTIONS = {
   'attention': attention.kernels,
   'vocabulary': vocabulary.divergences,
 }
-# Run where they are named: they hold services and folders, and have no bound.
+# Run where they are named: they have no bound.
 MORE = {
   'checkpoint': storage.checkpoints,
   'store': storage.trajectories,
+  'room': room.rooms,
   'judge': judging.judges,
   'gateway': gateway.requests,
 }

@@ -86,6 +86,15 @@ QWEN = {
 }
 
 
+# The decoder of the configs, where no checkpoint is given.
+SMALL = SamplingBenchSize(
+  transformer.DecoderConfig(
+    vocab=320, width=64, layers=2, heads=4, kv_heads=4, head_dim=16, mlp=192,
+    positions=1024,
+  )
+)  # fmt: skip
+
+
 # SmolLM2's, which two cores can train.
 SMOLLM2 = SamplingBenchSize(
   transformer.DecoderConfig(
@@ -101,6 +110,7 @@ SMOLLM2 = SamplingBenchSize(
 SIZES = {
   'full': FULL,
   'tiny': TINY,
+  '0.2M': SMALL,
   '135M': SMOLLM2,
 } | {
   name: SamplingBenchSize(

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from absl import flags
 from absl.testing import flagsaver
@@ -10,7 +11,8 @@ from absl.testing import flagsaver
 from array_record.python import array_record_data_source  # noqa: F401
 
 from agentrl.experiments import bench
-from agentrl.lab.bench import harness, sampling
+from agentrl.lab.bench import harness, room, sampling
+from agentrl.rollout import record
 from tests import errors
 
 
@@ -100,6 +102,35 @@ def test_a_case_without_a_bound_is_timed_all_the_same():
   assert build['per_second']['trajectories'] > 0
   assert 'ratio' not in read
   assert any('store_read' in x for x in told)
+
+
+@pytest.mark.nightly
+def test_room_that_is_not_used_leaves_what_an_update_reads(tmp_path):
+  size, data = sampling.TINY, str(tmp_path)
+  out = harness.run(size, data, 1, ['room'], lambda _: None)
+  tokens = {
+    f['name']: f['per_second']['tokens'] / f['per_second']['updates']
+    for f in out['figures']
+  }
+  for world in ('host', 'jit'):
+    same = [x for name, x in tokens.items() if world in name]
+    assert len(same) == 4
+    np.testing.assert_allclose(same, same[0])
+  assert out['growth'].keys() == tokens.keys() - {'update_host', 'update_jit'}
+
+
+@pytest.mark.parametrize(
+  ('what', 'shape'),
+  [('', (2, 3, 4)), ('turns', (2, 24, 4)), ('messages', (2, 3, 32))],
+)
+def test_a_record_with_more_room_holds_the_same(what, shape):
+  r = record.empty(2, 3, 5, 4, ('found',), np)
+  r = r.replace(message=np.ones((2, 3, 4), np.int32))
+  wide = room.widened(r, what)
+  assert wide.message.shape == shape
+  assert wide.context.shape == (2, shape[1], 5)
+  assert wide.columns['found'].shape == shape[:2]
+  assert wide.message.sum() == r.message.sum()
 
 
 def test_unknown_section():
