@@ -46,6 +46,8 @@ setuptools.setup(
       'jax-cuda13-plugin>=0.10.2,<0.11',
       'nvidia-cudnn-cu13>=9.12,<10',
     ],
+    # A kernel of TPUs: model.decode_attention='tokamax'.
+    'tokamax': ['tokamax>=0.0.17,<0.0.18; python_version>="3.12"'],
     # Host environments on many machines.
     'dask': ['distributed>=2026.8,<2027'],
     'ray': ['ray>=2.60,<3'],

@@ -61,8 +61,9 @@ class ModelConfig:
   decode_attention: Annotated[
     str,
     OneOf(*decode_kernel.NAMES),
-    "attention of a new token over the cache: XLA's, or one kernel of a GPU (up"
-    ' to 1,024 positions, none of them shared by slots)',
+    "attention of a new token over the cache: XLA's; pallas: a GPU's kernel (up"
+    " to 1,024 positions, none of them shared by slots); tokamax: a TPU's, over"
+    ' a cache in pages',
   ] = 'xla'
   remat: Annotated[
     str, OneOf(*config.REMAT), 'what the backward pass recomputes'

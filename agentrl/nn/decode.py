@@ -9,7 +9,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import optax
 
-from agentrl.nn import decode_kernel, kv_cache, transformer
+from agentrl.nn import decode_kernel, kv_cache, paged_cache, transformer
 from agentrl.nn.config import DecoderConfig
 from agentrl.nn.transformer import LayerContext
 from agentrl.types import Array
@@ -27,8 +27,9 @@ class SharedPrefix(NamedTuple):
 
 def empty(c: DecoderConfig, n: int, capacity: int) -> Cache:
   """Makes room for `capacity` positions of n slots."""
+  paged = paged_cache.chosen(c.decode_attention)
   return tuple(
-    kv_cache.empty(n, capacity, c.kv_heads, c.head_dim, c.dtype)
+    kv_cache.empty(n, capacity, c.kv_heads, c.head_dim, c.dtype, paged=paged)
     for _ in range(c.layers)
   )
 

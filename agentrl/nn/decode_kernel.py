@@ -21,7 +21,7 @@ from absl import logging
 from agentrl import mesh
 from agentrl.nn import attention, layers
 
-NAMES = ('xla', 'pallas')
+NAMES = ('xla', 'pallas', 'tokamax')  # the last: paged_cache.py
 BLOCK = 128  # positions read at a time
 ROWS = 16  # queries that a product of Triton has at the least
 KEYS = 'batch', 'kv_heads', None, None

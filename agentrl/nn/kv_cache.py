@@ -12,7 +12,8 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from agentrl.nn import attention, control_flow, decode_kernel
+from agentrl.nn import attention, control_flow, decode_kernel, paged_cache
+from agentrl.nn.paged_cache import Pages
 from agentrl.types import Array
 
 FIRST, FIRST_ON_GPU = 128, 1024  # positions of the first block, at most
@@ -26,7 +27,7 @@ class Block(struct.PyTreeNode):
   low: int = struct.field(pytree_node=False)
 
 
-Layer = tuple[Block, ...]
+Layer = tuple[Block, ...] | Pages
 
 
 class PrefixLayer(NamedTuple):
@@ -36,8 +37,12 @@ class PrefixLayer(NamedTuple):
   length: Array  # [F] i32
 
 
-def empty(n: int, capacity: int, heads: int, size: int, dtype) -> Layer:
+def empty(
+  n: int, capacity: int, heads: int, size: int, dtype, *, paged: bool = False
+) -> Layer:
   """Makes room for `capacity` positions of n slots."""
+  if paged:
+    return paged_cache.empty(n, capacity, heads, size, dtype)
   first = FIRST_ON_GPU if jax.default_backend() == 'gpu' else FIRST
   blocks, low, s = [], 0, first
   while low < capacity:
@@ -51,6 +56,10 @@ def empty(n: int, capacity: int, heads: int, size: int, dtype) -> Layer:
 
 def begin(layer: Layer, first: Layer) -> Layer:
   """Puts the positions of another layer, which has no more, in front."""
+  if isinstance(layer, Pages):
+    assert isinstance(first, Pages)
+    return paged_cache.begin(layer, first)
+  assert not isinstance(first, Pages)
   filled = (_filled(b, x.k, x.v, 0) for b, x in zip(layer, first, strict=False))
   return (*filled, *layer[len(first) :])
 
@@ -61,6 +70,8 @@ def write(layer: Layer, k_NCGd, v_NCGd, start_N) -> Layer:
 
   What falls outside of the capacity is dropped.
   """
+  if isinstance(layer, Pages):
+    return paged_cache.write(layer, k_NCGd, v_NCGd, start_N)
   k, v = jnp.moveaxis(k_NCGd, 1, 3), jnp.moveaxis(v_NCGd, 1, 2)
   if start_N is None:
     return tuple(_filled(b, k, v, b.low) for b in layer)
@@ -123,6 +134,14 @@ def _put(old, new, *, start_N, low: int, axis: int):
   return jax.vmap(one)(old, new, start_N, window_N)
 
 
+def blocks(layer: Layer) -> tuple[Block, ...]:
+  """Returns the layer in blocks: pages are copied into one."""
+  if isinstance(layer, Pages):
+    k, v = paged_cache.unpaged(layer)
+    return (Block(k=k, v=v, low=0),)
+  return layer
+
+
 def attend(
   layer: Layer,
   q_NTHd,
@@ -137,7 +156,8 @@ def attend(
 
   Or to the nearest `window` of them, itself included; size and cap are those
   of attention.attend. Position 0 of a slot follows its prefix. kernel: one
-  token over one block is read by decode_kernel.
+  token over one block is read by decode_kernel. Over pages it always is, by
+  tokamax's kernel, and other queries read a copy of them.
 
   Returns: [N, T, H, d]
   """
@@ -152,25 +172,33 @@ def attend(
       mask &= position[:, :, None] - index[None, None] < window
     return mask
 
-  if t == 1 and len(layer) == 1 and prefix is None:
-    (b,) = layer
-    q = attention.split_heads(q_NTHd, b.k.shape[1])
-    if kernel:
-      out = decode_kernel.attend(
-        q, b.k, b.v, start_N, window=window, size=size, cap=cap
+  if t == 1 and isinstance(layer, Pages):
+    parts = [
+      paged_cache.part(
+        layer, q_NTHd, start_N, window=window, size=size, cap=cap
       )
-    else:
-      mask = sees(jnp.arange(b.k.shape[3]))
-      out = attention.whole(q, b.k, b.v, mask, size, cap)
-    return attention.join_heads(out, q_NTHd.shape)
-  parts = [_look(layer, q_NTHd, sees, jnp.max(position), size, cap)]
+    ]
+  else:
+    held = blocks(layer)
+    if t == 1 and len(held) == 1 and prefix is None:
+      (b,) = held
+      q = attention.split_heads(q_NTHd, b.k.shape[1])
+      if kernel:
+        out = decode_kernel.attend(
+          q, b.k, b.v, start_N, window=window, size=size, cap=cap
+        )
+      else:
+        mask = sees(jnp.arange(b.k.shape[3]))
+        out = attention.whole(q, b.k, b.v, mask, size, cap)
+      return attention.join_heads(out, q_NTHd.shape)
+    parts = [_look(held, q_NTHd, sees, jnp.max(position), size, cap)]
   if prefix is not None:
     parts.append(_look_back(prefix, q_NTHd, position, window, size, cap))
   return attention.join_heads(attention.combine(parts), q_NTHd.shape)
 
 
 def _look(
-  layer: Layer, q_NTHd, sees, furthest, size: int, cap: float
+  layer: tuple[Block, ...], q_NTHd, sees, furthest, size: int, cap: float
 ) -> attention.PartialSoftmax:
   """Attends to the blocks of which any begins at `furthest` or before.
 
@@ -214,7 +242,7 @@ def _look_back(
 
   q = q_NTHd.reshape(*row, h, d)
   furthest = jnp.max(prefix.length) - 1
-  together = _look(prefix.layer, q, sees, furthest, size, cap)
+  together = _look(blocks(prefix.layer), q, sees, furthest, size, cap)
 
   def of_slots(x):
     x_FQHd = attention.join_heads(x, (*row, h, x.shape[-1]))
