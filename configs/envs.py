@@ -75,6 +75,11 @@ OWN: dict[str, dict[str, Any]] = {
     'host': dict(max_observation_tokens=24),  # a result of three digits
     'env': dict(numbers=2, largest=30, train=800),
   },
+  'critiques': {
+    'rollout': dict(max_message_tokens=20, max_turns=1),
+    'host': dict(max_observation_tokens=64),
+    'env': dict(train=8000),
+  },
   'door_codes': {
     'rollout': dict(max_message_tokens=2, max_turns=1),
     'host': dict(max_observation_tokens=32),

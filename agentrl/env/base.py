@@ -58,6 +58,7 @@ FAMILIES: dict[str, str] = {
   'commons': 'agentrl.env.worlds.commons:Commons',
   'consultation': 'agentrl.env.worlds.consultation:Consultation',
   'countdown': 'agentrl.env.worlds.countdown:Countdown',
+  'critiques': 'agentrl.env.worlds.critiques:Critiques',
   'door_codes': 'agentrl.env.worlds.door_codes:DoorCodes',
   'errands': 'agentrl.env.worlds.errands:Errands',
   'event_stream': 'agentrl.env.worlds.event_stream:EventStream',

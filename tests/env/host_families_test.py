@@ -66,8 +66,8 @@ OWN = {
 }
 # Whose demonstrations do not earn 1 with everybody.
 CHANCY = (
-  'consultation', 'event_stream', 'hidden_slots', 'proposed_countdown',
-  'proposed_facts', 'recommendation', 'reflections',
+  'consultation', 'critiques', 'event_stream', 'hidden_slots',
+  'proposed_countdown', 'proposed_facts', 'recommendation', 'reflections',
 )  # fmt: skip
 USERS = {
   'consultation': consultation.scripted,

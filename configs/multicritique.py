@@ -1,0 +1,39 @@
+"""MultiCritique: critics that are put together, and critiques that mend.
+
+Paper: Training Language Models to Critique With Multi-agent Feedback,
+2410.15287.
+
+  demonstration = the faults that more than half of several critics name
+  R = mean over revisers of the solution's quality once revised by the critique
+  A = (R - mean_group) / std_group
+
+The warm start imitates what the critics agree on: each overlooks faults and
+sees some that are not there. RL behind it pays a critique by what becomes of
+the solution in the hands of several revisers, of whom one alone is a noisy
+judge. No label of a fault is used by either.
+
+  one critic    --config.env.critics=1
+  one reviser   --config.env.revisers=1
+
+Differs from the paper: critics and revisers are scripted, a majority stands in
+place of its meta-critique by a model, and the policy is paid by revisions as
+they come, where the paper trains a reward model on pairs that they confirm
+(docs/ENVIRONMENTS.md, Critiques).
+
+Expect critiques that follow their critics' mistakes after the warm start, and
+fewer of them after RL.
+
+  python -m experiments.train --config=configs/multicritique.py \
+    --workdir=runs/multicritique
+"""
+
+from agentrl.configs import base
+
+
+def get_config(arg=''):
+  c = base.get_config(arg, method='multicritique', env='critiques')
+  if c.env.name == 'critiques':
+    c.env.critics, c.env.revisers = 5, 4
+  c.advantage = ('episode',)
+  c.stream.episode = ('episode_return', 'center', 'scale')
+  return base.finish(c)
