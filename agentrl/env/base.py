@@ -2,9 +2,8 @@
 
 An `EnvFamily` is a frozen dataclass of settings that makes tasks and
 environments for them; its fields are the settings in `c.env`. It is sent to
-environment processes, so it must be picklable and import heavy packages
-lazily. An environment must be a function of its task, its seed and the messages
-it got: only then are runs reproducible and branches correct.
+processes, so it must be picklable and import heavy packages lazily. An
+environment must be a function of its task, its seed and the messages it got.
 
 Thirteen protocols list what your class may implement; they are structural, so
 nothing is inherited. The first two are required.
