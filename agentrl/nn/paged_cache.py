@@ -6,8 +6,9 @@ pages, one behind another, so that page p of slot n is page n P + p of the
 kernel's pool. It differs from kv_cache.Block in what is stored beside what:
 key and value of a head are neighbours, and heads are filled up to 128 numbers.
 
-The kernel has run on no TPU here. Tests hold tokamax's own plain form of it,
-which runs anywhere, against attention over blocks.
+The kernel has run on no TPU here, and tokamax compiles it where one is only.
+Tests hold tokamax's own plain form of it, which runs anywhere, against
+attention over blocks.
 """
 
 import functools
@@ -134,12 +135,12 @@ def part(
 
 def _attend(q, kv, position, *, of_head: int, **how):
   # Imported where it is used: it is an extra.
-  from tokamax._src.ops.batched_rpa import api
+  from tokamax import ops
 
   n, p, page, heads, width = kv.shape
   # The kernel is given the newest key and value as well, and writes neither.
   newest = kv[jnp.arange(n), position // page, position % page, :, :of_head]
-  out, _, lse = api.batched_ragged_paged_attention(
+  out, _, lse = ops.batched_ragged_paged_attention(
     q,
     newest[:, 0::2],
     newest[:, 1::2],
