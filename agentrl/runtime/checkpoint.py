@@ -4,6 +4,9 @@
     <folder>/<step>/manifest.json         the step; size and hash of its files
     <folder>/saving                       the step being written, while it is
 
+Written through orbax's first interface. Its v1 reads these files (a test does);
+it is not what writes them while its own names still change.
+
 A step counts as saved once its manifest stands and names it. A step without
 one that `saving` names was cut short, and is removed; any other fault is
 damage, and what is damaged is kept under another name.

@@ -20,7 +20,7 @@ import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from agentrl.runtime import checkpoint
+from agentrl.runtime import checkpoint, leaves
 from tests import errors
 
 REPOSITORY = pathlib.Path(__file__).parent.parent.parent
@@ -108,6 +108,18 @@ def test_exact_bits_and_meta_come_back(tmp_path):
   assert str(jax.random.key_impl(state['keys'])) == 'rbg'
   after = jax.random.bits(state['key'], (4,))
   assert (after == jax.random.bits(make_state()['key'], (4,))).all()
+
+
+@pytest.mark.filterwarnings('ignore:Sharding info not provided')
+def test_the_next_orbax_reads_what_this_one_wrote(saved):
+  """Its interface v1 is to become the package's; the files need not change."""
+  from orbax.checkpoint import v1
+
+  arrays = leaves.storable(leaves.named(make_state(7)))
+  read = v1.load(str(saved / '7'))
+  assert read.keys() == arrays.keys()
+  for name, x in arrays.items():
+    assert (read[name].shape, bits(read[name])) == (x.shape, bits(x))
 
 
 @pytest.mark.parametrize('kind', ['Auto', 'Explicit'])
