@@ -20,8 +20,10 @@ place of its meta-critique by a model, and the policy is paid by revisions as
 they come, where the paper trains a reward model on pairs that they confirm
 (docs/ENVIRONMENTS.md, Critiques).
 
-Expect critiques that follow their critics' mistakes after the warm start, and
-fewer of them after RL.
+Expect better critiques of several critics than of one after the warm start, and
+RL to add to both. Seen so far, one seed: F1 of held-out critiques .57 after
+1,000 supervised steps on five critics and .49 on one; .63 and .62 after 100
+steps of RL behind them, which also names more lines that are right.
 
   python -m experiments.train --config=configs/multicritique.py \
     --workdir=runs/multicritique

@@ -1,13 +1,12 @@
 """Critiques: name the wrong lines of a solution.
 
-  3+4=7
-  8+5=2
-  6+7=3
+  3=3
+  8=2
+  6=6
   2
 
-Each line adds two digits and keeps the last digit of the sum; lines are wrong
-by chance, by another digit. A critique is the numbers of the lines it holds to
-be wrong, in order, or "none".
+Each line copies a digit; lines are wrong by chance, by another digit. A
+critique is the numbers of the lines it holds to be wrong, or "none".
 
 What a critique is worth is known in two ways, as in MultiCritique (arXiv
 2410.15287):
@@ -36,10 +35,10 @@ from agentrl.text.tool_calls.base import spoken
 
 NONE = 'none'
 RULES = (
-  'Each line adds two digits and keeps the last digit of the sum. Answer with'
-  ' the numbers of the wrong lines, such as "1 3", or with "none".'
+  'Each line copies a digit. Answer with the numbers of the wrong lines, such'
+  ' as "1 3", or with "none".'
 )
-Line = Sequence[int]  # two digits, and what is written as their sum
+Line = Sequence[int]  # a digit, and what is written as its copy
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,9 +79,10 @@ class Critiques:
 
   def _draw(self, rng: np.random.Generator) -> list[list[int]]:
     solution = []
-    for a, b in rng.integers(10, size=(self.lines, 2)).tolist():
+    for _ in range(self.lines):
+      digit = int(rng.integers(10))
       off = int(rng.integers(1, 10)) if rng.random() < self.wrong else 0
-      solution.append([a, b, (a + b + off) % 10])
+      solution.append([digit, (digit + off) % 10])
     return solution
 
   def _solve(
@@ -98,8 +98,8 @@ class Critiques:
 
 
 def is_right(line: Line) -> bool:
-  a, b, c = line
-  return (a + b) % 10 == c
+  digit, copy = line
+  return digit == copy
 
 
 def faults(solution: Sequence[Line]) -> set[int]:
@@ -175,7 +175,7 @@ class CritiquesEnv:
 
   def reset(self, task: Mapping[str, Any], seed: int) -> str:
     self._solution, self._rng = task['solution'], np.random.default_rng(seed)
-    return '\n'.join(f'{a}+{b}={c}' for a, b, c in self._solution)
+    return '\n'.join(f'{a}={b}' for a, b in self._solution)
 
   def step(self, message: str) -> Step:
     solution, wrong = self._solution, faults(self._solution)

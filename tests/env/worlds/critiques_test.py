@@ -13,15 +13,15 @@ from agentrl.env.worlds import critiques as world
 from agentrl.env.worlds.critiques import Critiques
 from tests.env.promises import replies
 
-SOLUTION = [[3, 4, 7], [8, 5, 2], [6, 7, 4]]  # wrong: 2 and 3
+SOLUTION = [[3, 3], [8, 2], [6, 4]]  # wrong: 2 and 3
 TASK = {'solution': SOLUTION}
 
 
-def test_faults_are_found_by_adding():
+def test_faults_are_copies_that_differ():
   env = Critiques().env()
-  assert env.reset(TASK, 0) == '3+4=7\n8+5=2\n6+7=4'
+  assert env.reset(TASK, 0) == '3=3\n8=2\n6=4'
   assert world.faults(SOLUTION) == {2, 3}
-  assert world.faults([[9, 9, 8]]) == set()
+  assert world.faults([[9, 9]]) == set()
 
 
 def test_lines_are_wrong_by_chance():
