@@ -59,8 +59,8 @@ def chosen(name: str) -> bool:
 
 @functools.cache
 def _announce(here: str) -> None:
-  text = "model.decode_attention='tokamax' needs a tpu, and this is a %s"
-  logging.warning(f"{text}; XLA's is used", here)
+  text = "model.decode_attention='tokamax' needs a tpu, not a %s; XLA's is used"
+  logging.warning(text, here)
 
 
 def empty(n: int, capacity: int, heads: int, size: int, dtype) -> Pages:

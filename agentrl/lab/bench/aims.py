@@ -29,11 +29,11 @@ from absl import logging
 from agentrl.lab.bench import peers, roofline, sampling, timing, training
 from agentrl.lab.bench.compiled_programs import SHAPES
 from agentrl.lab.bench.sampling import SamplingBenchSize
-from agentrl.nn import decode_kernel
 
 MAIN = 'agentrl.experiments.bench_aims'
 # What is kept of layers, and rows at a time: the fastest is our figure.
 STEPS = (('dots', 2), ('attention', 2), ('layer', 1))
+ATTENTIONS = 'xla', 'pallas'  # of a token over a card's cache
 BLOCK = 4096  # tokens whose logits torch holds at once, as it has no blocks
 
 
@@ -104,14 +104,14 @@ def _decoded(size: SamplingBenchSize, repeats: int) -> dict[str, float]:
   """Returns the fastest of the attentions of a cache, and a token of each."""
   on_card = jax.default_backend() == 'gpu'
   found: dict[str, dict[str, float]] = {}
-  for name in decode_kernel.NAMES if on_card else ('xla',):
+  for name in ATTENTIONS if on_card else ('xla',):
     shape = dataclasses.replace(size.shape, decode_attention=name)
     try:
       found[name] = _messages(size._replace(shape=shape), repeats)
     except jax.errors.JaxRuntimeError as error:
       logging.warning('decode_attention=%s: %s', name, error)
   if not found:
-    raise ValueError(f'none of {decode_kernel.NAMES} decodes here')
+    raise ValueError(f'none of {ATTENTIONS} decodes here')
   best = min(found.values(), key=lambda x: x['seconds'])
   return best | {f'{x}_ms': y['ms_a_token'] for x, y in found.items()}
 
