@@ -1,6 +1,6 @@
 """Tasks: what to attempt next."""
 
-from agentrl.task import (  # noqa: F401  register their pieces
+from agentrl.task import (  # noqa: F401  register their components
   fixed,
   horizon,
   partial,

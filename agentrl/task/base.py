@@ -1,6 +1,6 @@
-"""Attempts at tasks, as pieces of the slot 'task' make them.
+"""Attempts at tasks, as components of the slot 'task' make them.
 
-A piece is a function
+A component is a function
 
   (plan, memory, step, *, hp) -> Attempts        host arrays
 
