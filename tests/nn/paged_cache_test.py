@@ -16,7 +16,7 @@ from tests.nn import decoders
 @pytest.fixture
 def plain(monkeypatch):
   """Has pages read by tokamax's plain form, which runs anywhere."""
-  pytest.importorskip('tokamax', reason='pip install tokamax, Python 3.12')
+  pytest.importorskip('tokamax', reason='extra tokamax, Python 3.12')
   part = functools.partial(paged_cache.part, implementation='reference')
   monkeypatch.setattr(paged_cache, 'part', part)
 
