@@ -71,7 +71,7 @@ def empty(n: int, capacity: int, heads: int, size: int, dtype) -> Pages:
 
 
 def begin(pages: Pages, first: Pages) -> Pages:
-  """Puts the positions of other pages, which are no more, in front."""
+  """Overwrites the first pages with those of `first`, which has no more."""
   kv = jax.lax.dynamic_update_slice_in_dim(pages.kv, first.kv, 0, axis=1)
   return pages.replace(kv=kv)
 

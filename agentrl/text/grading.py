@@ -149,6 +149,12 @@ def _f1(words: list[str], gold: list[str]) -> float:
   return 2 * common / (len(words) + len(gold)) if common else 0.0
 
 
+def f1_of_counts(said: float, right: float, wanted: float) -> float:
+  """Returns F₁ = 2 right / (said + wanted); 1 where both are 0."""
+  total = said + wanted
+  return 2 * right / total if total else 1.0
+
+
 def rouge_l(answer: str, gold: str) -> float:
   """Scores ROUGE-L, the F₁ of the longest common subsequence of words:
 

@@ -31,6 +31,7 @@ import numpy as np
 from agentrl import domain
 from agentrl.env import task_sampling
 from agentrl.env.base import HostTask, Step
+from agentrl.text.grading import f1_of_counts
 from agentrl.text.tool_calls.base import spoken
 
 NONE = 'none'
@@ -132,7 +133,7 @@ def written(named: Collection[int]) -> str:
 
 
 def understood(text: str, lines: int) -> set[int] | None:
-  """Reads a critique; None for a text that is none of so many lines."""
+  """Parses a critique of so many lines; None if the text is not one."""
   words = text.lower().split()
   if words == [NONE]:
     return set()
@@ -159,9 +160,8 @@ def revised(
 
 
 def f1(named: Collection[int], wrong: Collection[int]) -> float:
-  """F1 = 2 |named ∩ wrong| / (|named| + |wrong|); 1 where both are empty."""
-  total = len(named) + len(wrong)
-  return 2 * len(set(named) & set(wrong)) / total if total else 1.0
+  """Returns the F₁ of the lines named; 1 where none is, and none is wrong."""
+  return f1_of_counts(len(named), len(set(named) & set(wrong)), len(wrong))
 
 
 class CritiquesEnv:

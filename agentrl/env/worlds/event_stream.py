@@ -25,6 +25,7 @@ import numpy as np
 from agentrl import domain
 from agentrl.env import task_sampling
 from agentrl.env.base import HostTask, Step
+from agentrl.text.grading import f1_of_counts
 from agentrl.text.tool_calls.base import spoken
 
 EVENTS = ('call', 'file', 'note', 'page', 'chat', 'plan', 'list', 'mail')
@@ -151,15 +152,6 @@ def read(message: str, needs: int) -> int | None:
   return NONE if WAIT in words and not named and OFFER not in words else None
 
 
-def f1(offered: float, accepted: float, needed: float) -> float:
-  """Returns F₁ = 2 accepted / (offered + needed).
-
-  1 where nothing was needed and nothing offered.
-  """
-  total = offered + needed
-  return 2 * accepted / total if total else 1.0
-
-
 class EventStreamEnv:
   """Environment that takes any message but an offer as waiting.
 
@@ -195,7 +187,7 @@ class EventStreamEnv:
       '' if done else ', '.join([*reply, *following]),
       (accepted - family.disturbance * (offered - accepted)) / family.turns,
       done,
-      f1(*self._counts) if done else 0.0,
+      f1_of_counts(*self._counts) if done else 0.0,
       invalid=meant is None,
       info={
         'offered': float(offered),

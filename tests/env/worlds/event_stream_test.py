@@ -14,6 +14,7 @@ from agentrl.env.worlds.event_stream import (
   EventStream,
   habits,
 )
+from agentrl.text.grading import f1_of_counts
 from tests.env.promises import refuses
 
 FAMILY = EventStream()
@@ -145,7 +146,7 @@ def test_progress_is_what_the_optimal_policy_would_have_more():
   [((0, 0, 0), 1), ((2, 0, 0), 0), ((0, 0, 3), 0), ((3, 3, 3), 1)],
 )
 def test_f1_of_extremes(counts, score):
-  assert event_stream.f1(*counts) == score
+  assert f1_of_counts(*counts) == score
 
 
 @pytest.mark.parametrize(
