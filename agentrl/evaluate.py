@@ -20,6 +20,7 @@ class Ended(NamedTuple):
   turns: np.ndarray  # [..., B] how many
   status: np.ndarray  # [..., B] i32
   totals: dict[str, np.ndarray]  # [..., B] each column, summed over turns
+  invalid: np.ndarray  # [..., B] turns whose message was not understood
 
 
 def evaluate(
@@ -89,6 +90,7 @@ def ended(record: Record) -> Ended:
     valid.sum(axis=-1),
     np.asarray(record.status),
     totals,
+    np.sum(valid & (np.asarray(record.action) < 0), axis=-1),
   )
 
 
@@ -121,6 +123,7 @@ def measure(
     'eval/unscored': episodes - n,
     'eval/tasks': tasks,
     'eval/turns': _mean(turns),
+    'eval/invalid': _share(each.invalid[scored], turns),
   }
   for name, x in each.totals.items():
     metrics[f'eval/total/{name}'] = _mean(x[scored])
@@ -132,6 +135,10 @@ def measure(
         np.mean(ends == status)
       )
   return metrics
+
+
+def _share(part: np.ndarray, whole: np.ndarray) -> float:
+  return float(part.sum() / whole.sum()) if whole.sum() else math.nan
 
 
 def _mean(x: np.ndarray) -> float:

@@ -34,6 +34,7 @@ class Player:
     return empty.replace(
       outcome=score.astype(np.float32),
       valid=np.arange(6)[None] < turns[:, None],
+      action=np.where(np.arange(6) == 1, -1, 0) + np.zeros_like(turns)[:, None],
       status=status.astype(np.int32),
     )
 
@@ -62,6 +63,8 @@ def test_every_number_is_that_of_the_first_ten():
       'eval/unscored': 0,
       'eval/tasks': 3,
       'eval/turns': (4 * 2 + 3 * 5 + 3 * 1) / n,
+      # The second of the turns, where there are two.
+      'eval/invalid': (4 + 3) / (4 * 2 + 3 * 5 + 3 * 1),
       'eval/turns_solved': 2.0,
       'eval/ended/solved': 0.4,
       'eval/ended/turn_limit': 0.3,
@@ -118,6 +121,7 @@ def _found(calls):
       np.array([2, 9, 3, 4]),
       np.array(status),
       {'price': np.array([0.5, 90.0, 1.5, 2.0])},
+      np.array([1, 9, 0, 2]),
     )
     for outcome, status in calls
   ]
@@ -132,6 +136,7 @@ def test_an_episode_whose_environment_broke_is_none():
   ends = intervals.clustered([1, 1, 1, 0], [0, 2, 0, 1])
   assert (got['eval/ci_low'], got['eval/ci_high']) == ends
   assert got['eval/turns'] == pytest.approx((2 + 3 + 4 + 2) / 4)
+  assert got['eval/invalid'] == pytest.approx((1 + 0 + 2 + 1) / (2 + 3 + 4 + 2))
   assert got['eval/turns_solved'] == 3
   assert got['eval/total/price'] == pytest.approx((0.5 + 1.5 + 2 + 0.5) / 4)
   assert got['eval/ended/env_error'] == pytest.approx(2 / 6)

@@ -60,7 +60,8 @@ def test_of_attempts_that_began_alone():
 def test_in_evaluations():
   scores = np.float32(SCORES)
   turns, status = np.arange(6) ** 2, np.full(6, Status.FAILED)
-  told = evaluate.measure([evaluate.Ended(scores, turns, status, {})], 6, 3)
+  ended = evaluate.Ended(scores, turns, status, {}, np.zeros(6))
+  told = evaluate.measure([ended], 6, 3)
   assert told['eval/solved'] == 2
   assert told['eval/success'] == pytest.approx(1 / 3)
   assert told['eval/turns_solved'] == (1 + 9) / 2

@@ -42,6 +42,8 @@ class Played(NamedTuple):
   score: float  # the task's own
   state: bytes  # equal: what follows one message is the same
   value: float | None = None  # of the state by the environment; None: unknown
+  # What the message says, equal for those that act alike; None: malformed.
+  parsed: str | None = ''
 
 
 class Forks(Protocol):

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentrl.env import base
-from agentrl.rollout import host, pack
+from agentrl.rollout import host, message_spans, pack
 from agentrl.rollout.bundle import HostEnvBundle
 from agentrl.rollout.engine.engine import Completion, Engine
 from agentrl.rollout.forks import COUNTS, Ask, Played, refused
@@ -22,6 +22,7 @@ from agentrl.rollout.record import Record
 from agentrl.rollout.workers.forked import STANDING, Timelines
 from agentrl.rollout.workers.pool import EnvBackend, EnvWorker
 from agentrl.task.base import make_attempts
+from agentrl.text.tool_calls.base import spoken
 from agentrl.types import Status
 
 HISTORIES = ('full', 'turn')
@@ -154,7 +155,16 @@ class HostForks:
       # A function of the task, its seed and what was said.
       state=np.array([before.task, *message]).tobytes(),
       value=self._value(ended),
+      parsed=self._parsed(new),
     )
+
+  def _parsed(self, new: Sequence[pack.TurnData]) -> str | None:
+    """Returns what a message says but for its thought; None: malformed."""
+    if not new or new[0].invalid:
+      return None
+    words, prefix = self._world.talk.words, self._world.action_prefix
+    _, text = message_spans.split(words, new[0].spoken.ids, prefix)
+    return ' '.join(spoken(text).split())
 
   def _value(self, ended: pack.Episode) -> float | None:
     """Returns the potential that progress adds up to, in [0, 1]."""

@@ -194,6 +194,7 @@ class JitForks:
       'message': at(r.message),
       'tokens': at(r.message_len),
       'logp': jnp.sum(at(r.logp), axis=-1),
+      'action': at(r.action),
       'reward': at(r.reward),
       'read': at(r.context_len) + (_keeps(self._sizes) & (k > 0)),
       'reused': before.filled,
@@ -226,6 +227,7 @@ class JitForks:
         score=float(out['score'][i]),
         state=b''.join(np.asarray(x[i]).tobytes() for x in states),
         value=float(out['value'][i]) if 'value' in out else None,
+        parsed=str(out['action'][i]) if out['action'][i] >= 0 else None,
       )
       for i, place in enumerate(new)
     ]

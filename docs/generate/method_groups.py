@@ -57,7 +57,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
   'what is attempted: horizons': ('scalinginter',),
   'imitation of demonstrations: feedback, corrections, silence': (
     'faft', 'agentrefine', 'proactive_agent', 'smart', 'aegis_errors',
-    'multicritique',
+    'multicritique', 'low_param_branch',
   ),
   'preferences: pairs of own attempts': ('dpo', 'agent_q', 'preflexor'),
   'reward models: of ranked factors, principles and users': (

@@ -333,6 +333,7 @@ ALIKE = (
   'continual_rft',
   'implicit_inference',
   'inspo',
+  'low_param_branch',
   'masksearch',
   'memory_r1',
   'retroformer',

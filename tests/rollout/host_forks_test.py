@@ -7,12 +7,14 @@ import jax
 import numpy as np
 import pytest
 
+from agentrl.env.worlds.household import Household
 from agentrl.model import microbatch
 from agentrl.rollout import forks, host_forks
 from agentrl.rollout import record as record_lib
 from agentrl.rollout.engine.engine import Engine, Sizes
 from agentrl.rollout.forks import Ask
 from agentrl.rollout.workers.replies import InProcessEnv
+from agentrl.text import chat_format
 from tests import errors
 from tests.rollout import chatty
 from tests.rollout import host_test as hosts
@@ -21,16 +23,16 @@ FAMILY = chatty.Chatty()
 TASKS = [x.task for x in FAMILY.tasks('train', 3, 0)]
 
 
-def opened(history='full', slots=6, workers=3):
+def opened(history='full', slots=6, workers=3, family=FAMILY, tasks=TASKS):
   limits = dataclasses.replace(hosts.LIMITS, history=history, turns=4)
-  world = hosts.stage(FAMILY, TASKS, limits)
+  world = hosts.stage(family, tasks, limits)
   sizes = Sizes(slots=slots, capacity=300, burst=3, chunk=32, lanes=2)
   engine = Engine(hosts.SHAPE, sizes, eot=hosts.WORDS.eot)
   engine.update_weights(hosts.params(), 5)
   return host_forks.HostForks(
     world,
     engine,
-    lambda: InProcessEnv(FAMILY, 10_000),
+    lambda: InProcessEnv(family, 10_000),
     jax.random.key(3),
     workers=workers,
   )
@@ -114,6 +116,35 @@ def test_a_message_depends_on_its_task_and_call_alone():
   apart = [made.play([Ask(root, 2, i)])[0] for i in range(5)]
   assert [x.message for x in together] == [x.message for x in apart]
   assert len({x.message for x in together}) > 1
+  made.close()
+
+
+def test_messages_are_read_as_environments_get_them():
+  _, _, played, _ = grown('full')
+  decode = functools.partial(chat_format.content, hosts.WORDS)
+  want = [' '.join(decode(x.message).split()) for x in played]
+  assert [x.parsed for x in played] == want
+  assert len(set(want)) > 1
+
+
+def test_malformed_messages_and_thoughts_say_nothing():
+  family = Household()
+  made = opened(
+    family=family, tasks=[x.task for x in family.tasks('train', 2, 0)]
+  )
+  roots = made.begin([0, 1])
+  played = made.play([Ask(x, i % 2, i) for i, x in enumerate(roots * 4)])
+  action = made.record([x.place for x in played]).action[:, 0]
+  assert (action == -1).any()  # an untrained policy
+  for x, a in zip(played, action, strict=True):
+    assert (x.parsed is None) == (a == -1)
+  text = '<think>the door is shut</think> mug  den\n'
+  turn = made._places[played[0].place].episode.turns[0]
+  for invalid, want in ((False, 'mug den'), (True, None)):
+    ids = hosts.WORDS.encode(text, specials=True)
+    turn = turn._replace(spoken=turn.spoken._replace(ids=ids), invalid=invalid)
+    assert made._parsed([turn]) == want
+  assert made._parsed([]) is None
   made.close()
 
 

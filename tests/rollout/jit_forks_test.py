@@ -20,7 +20,7 @@ def sizes(history):
   return jit_rollout.RolloutSizes(slots=4, turns=4, message=2, history=history)
 
 
-def opened(history, name='sokoban', places=40):
+def opened(history, name='sokoban', places=40, params=None):
   def speaker(params):
     return actor.model(
       rollouts.SHAPE, params, message=2, eot=rollouts.WORDS.eot
@@ -30,7 +30,7 @@ def opened(history, name='sokoban', places=40):
     rollouts.world(name),
     sizes(history),
     speaker,
-    rollouts.params(),
+    params or rollouts.params(),
     jax.random.key(3),
     places=places,
   )
@@ -94,6 +94,16 @@ def test_a_message_depends_on_its_task_and_call_alone():
   apart = [made.play([Ask(root, 2, i)])[0] for i in range(6)]
   assert [x.message for x in together] == [x.message for x in apart]
   assert len({x.message for x in together}) > 1
+
+
+def test_messages_are_read_as_actions():
+  made = opened('full', params=rollouts.acting('sokoban'))
+  (root,) = made.begin([0])
+  played = made.play([Ask(root, 0, i) for i in range(12)])
+  action = made.record([x.place for x in played]).action[:, 0]
+  want = [None if x < 0 else str(x) for x in action]
+  assert [x.parsed for x in played] == want
+  assert len({*want, None}) > 2
 
 
 def test_reused_tokens_are_those_that_a_replay_reads_again():

@@ -15,7 +15,7 @@ from agentrl.run.experiment import Experiment
 from agentrl.stats import intervals
 from agentrl.task.base import make_attempts
 
-AGAINST = 'best_of_n'
+AGAINST = ('best_of_n', 'sample')  # the first that is there
 NAMES = {
   'calls': 'calls',
   'tokens': 'tokens sampled',
@@ -27,13 +27,15 @@ NAMES = {
 
 
 def table(found: Mapping[str, Searched]) -> str:
-  """Formats success with 95% intervals, and what a task took.
+  """Formats success and malformed turns, with 95% intervals, and the costs.
 
-  found: by searcher; against `best_of_n`, where it is among them, differences
-    are over tasks.
+  found: by searcher; against the first of AGAINST that is among them,
+    differences are over tasks.
   """
-  against = found.get(AGAINST)
-  heads = ['searcher', 'success', f'more than {AGAINST}', 'in the tree']
+  rival = next(filter(found.__contains__, AGAINST), AGAINST[0])
+  against = found.get(rival)
+  heads = ['searcher', 'success', f'more than {rival}', 'in the tree']
+  heads += ['malformed turns']
   heads += [NAMES[name] for name in COUNTS]
   lines = [_line(heads), '|' + '---|' * len(heads)]
   for name, x in found.items():
@@ -43,10 +45,17 @@ def table(found: Mapping[str, Searched]) -> str:
     if against is not None and x is not against:
       more = _difference(x.solved, against.solved)
     cells = [name, f'{wins / n:.1%} [{low:.1%}, {high:.1%}]', more]
-    cells += [f'{x.reached.mean():.1%}']
+    cells += [f'{x.reached.mean():.1%}', _malformed(x)]
     cells += [f'{x.counts[count] / n:.1f}' for count in COUNTS]
     lines.append(_line(cells))
   return '\n'.join(lines)
+
+
+def _malformed(x: Searched) -> str:
+  """Formats the share of the answers' turns; turns of a task are a cluster."""
+  bad, task = x.malformed
+  low, high = intervals.clustered(bad.tolist(), task.tolist())
+  return f'{bad.mean():.1%} [{low:.1%}, {high:.1%}]'
 
 
 def _difference(a: np.ndarray, b: np.ndarray) -> str:

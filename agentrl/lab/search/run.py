@@ -37,6 +37,19 @@ class Searched:
     return np.array([tree.score[node] > 0.5 for tree, node in found])
 
   @property
+  def malformed(self) -> tuple[np.ndarray, np.ndarray]:
+    """Whether each turn of the answers was malformed, and whose: [N] each."""
+    bad: list[bool] = []
+    task: list[int] = []
+    for t, (tree, answer) in enumerate(
+      zip(self.trees, self.answers, strict=True)
+    ):
+      way = tree.path(answer)[1:]
+      bad += [tree.parsed[node] is None for node in way]
+      task += [t] * len(way)
+    return np.array(bad, bool), np.array(task, int)
+
+  @property
   def reached(self) -> np.ndarray:
     """Whether any end in the tree of each task is a success: [T] bool."""
     return np.array([max(tree.score) > 0.5 for tree in self.trees])

@@ -11,12 +11,15 @@ more than `tree.left` nodes.
   lookahead    of several next turns the best is taken, and nothing is undone
   mcts         UCT; where a node has no value it is played to its end
   swe_search   best-first by a score of many terms (swe_search.py)
+  vote         of several next messages the most frequent; needs no value
+  vote_paths   whole attempts; the most frequent; needs no value
 """
 
+import collections
 import functools
 import inspect
 import itertools
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -119,8 +122,66 @@ def _selected(tree: Tree, c: float, width: int, extra: float) -> int:
   return node
 
 
+def vote(tree: Tree, *, width: domain.Count = 4) -> Search:
+  """Plays one attempt, each of whose messages most of several samples say.
+
+  Self-consistency (Wang et al., 2203.11171) by turn: see `majority`. Values are
+  not read. With `width` 1, or with no more calls than turns, it is `sample`.
+
+  Args:
+    width: messages sampled at a turn, at most; fewer where the calls that are
+      left, divided equally among the turns that are left, are fewer
+  """
+  node = ROOT
+  while tree.left and not tree.ended[node]:
+    later = max(1, tree.turns - tree.depth[node])
+    each = min(width, max(1, tree.left // later))
+    found = yield [node] * each
+    node = majority(tree, found)
+  return node
+
+
+def majority(tree: Tree, found: Sequence[int]) -> int:
+  """Returns the node whose message is the most frequent among samples.
+
+  Messages that act alike count together (Tree.parsed); of equal counts, and of
+  the places that one message led to, the first. A malformed message never wins
+  against one that was understood.
+
+  Args:
+    found: nodes that samples at one node led to, one for each sample
+  """
+  counts = collections.Counter(tree.parsed[x] for x in found)
+  return max(
+    found,
+    key=lambda x: (tree.parsed[x] is not None, counts[tree.parsed[x]]),
+  )
+
+
+def vote_paths(tree: Tree) -> Search:
+  """Plays attempts until the budget is spent; returns the most frequent.
+
+  Attempts are alike if all of their messages act alike, turn by turn; of equal
+  counts the first. One that the budget cuts off wins only where it is alone,
+  and one with a malformed message only where all that ended have one. Values
+  are not read.
+  """
+  ends: list[int] = []
+  while tree.left:
+    node = ROOT
+    while tree.left and not tree.ended[node]:
+      (node,) = yield [node]
+    ends.append(node)
+  said = {x: tuple(tree.parsed[i] for i in tree.path(x)) for x in ends}
+  counts = collections.Counter(said[x] for x in ends)
+  return max(
+    ends, key=lambda x: (tree.ended[x], None not in said[x], counts[said[x]])
+  )
+
+
 SEARCHERS: dict[str, Callable[..., Search]] = {
-  f.__name__: f for f in (sample, best_of_n, beam, lookahead, mcts)
+  f.__name__: f
+  for f in (sample, best_of_n, beam, lookahead, mcts, vote, vote_paths)
 } | {'swe_search': swe_search.swe_search}
 GUIDED = ('beam', 'lookahead', 'swe_search')  # need values before the end
 

@@ -17,6 +17,7 @@ class Tree:
   value: what the searcher knows of a node, from its evaluator; None: nothing.
   tries: calls that were spent on going on from a node. A message that leads
   where another of the same node did is that other child.
+  parsed: what the message that led to a node says; None: it was malformed.
   """
 
   def __init__(self, place: int, *, calls: int, turns: int):
@@ -34,6 +35,7 @@ class Tree:
     self.depth, self.tries = [0], [0]
     self.value: list[float | None] = [None]
     self.score, self.ended = [0.0], [False]
+    self.parsed: list[str | None] = ['']
     self.children: list[list[int]] = [[]]
     self._same: dict[tuple[int, tuple[int, ...], bytes], int] = {}
 
@@ -64,6 +66,7 @@ class Tree:
     self.value.append(value)
     self.score.append(played.score)
     self.ended.append(played.ended)
+    self.parsed.append(played.parsed)
     self.children.append([])
     return node
 

@@ -32,7 +32,7 @@ from agentrl.run.stage.sources import Built
 from agentrl.types import Attempts, Batch, Metrics, PyTree, TrainState
 
 # Of every task set at the ends of stages, beside `eval/...` of the stage's own.
-FORGETTING = ('success', 'ci_low', 'ci_high', 'solved', 'episodes')
+FORGETTING = ('success', 'ci_low', 'ci_high', 'invalid', 'solved', 'episodes')
 
 
 def rl_stage(

@@ -46,9 +46,13 @@ def trained(c, folder, **changes):
   return str(folder / 'run')
 
 
-def success(text, name):
+def row(text, name):
   (line,) = [x for x in text.splitlines() if x.startswith(f'| {name} |')]
-  return float(line.split('|')[2].split('%')[0])
+  return line.split('|')
+
+
+def success(text, name):
+  return float(row(text, name)[2].split('%')[0])
 
 
 @pytest.mark.nightly
@@ -73,10 +77,14 @@ def test_searches_inside_jit(tmp_path):
 def test_searches_in_a_host_environment(tmp_path):
   c = grpo.get_config('tiny,env=household')
   run = trained(c, tmp_path, **{'rollout.max_turns': 6})
-  names = ['sample', 'best_of_n', 'mcts']
+  names = ['sample', 'best_of_n', 'mcts', 'vote', 'vote_paths']
   how = dict(calls=10, tasks=3, logged=1)
   text = command.search_run(run, names, evaluator='outcome', **how)
   assert all(0 <= success(text, name) <= 100 for name in names)
+  of_one = command.search_run(run, ['sample', 'vote'], width=1, **how)
+  alone, voted = (row(of_one, name) for name in ('sample', 'vote'))
+  assert alone[2] == voted[2]
+  assert alone[4:] == voted[4:]  # all but the difference from `sample`
   command.search_run(run, ['lookahead'], **how)  # by its potential
   with errors.raises(ValueError, '--evaluator learned grpo'):
     command.search_run(run, ['mcts'], evaluator='learned', **how)

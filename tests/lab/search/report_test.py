@@ -3,7 +3,9 @@
 import numpy as np
 
 from agentrl.lab.search import report, run, searchers
-from agentrl.rollout.forks import COUNTS
+from agentrl.lab.search.tree import Tree
+from agentrl.rollout.forks import COUNTS, Played
+from agentrl.stats import intervals
 from tests.lab.search.written import WrittenForks
 
 
@@ -29,7 +31,46 @@ def test_a_line_says_what_a_searcher_found_and_took():
   assert row[2].startswith(f'{gap:+.1f}')
   assert cells(text, 'best_of_n')[2] == ''
   calls = sum(tree.spent for tree in found['lookahead'].trees) / 6
-  assert row[4 + COUNTS.index('calls')] == f'{calls:.1f}'
+  assert row[5 + COUNTS.index('calls')] == f'{calls:.1f}'
+
+
+def test_differences_are_from_a_sample_where_there_is_no_best_of_n():
+  found = {x: searched(x) for x in ('sample', 'lookahead', 'best_of_n')}
+  for names, rival in (
+    (('sample', 'lookahead'), 'sample'),
+    (found, 'best_of_n'),
+  ):
+    text = report.table({name: found[name] for name in names})
+    assert cells(text, 'searcher')[2] == f'more than {rival}'
+    assert cells(text, rival)[2] == ''
+    gap = found['lookahead'].solved.mean() - found[rival].solved.mean()
+    assert cells(text, 'lookahead')[2].startswith(f'{100 * gap:+.1f} [')
+
+
+def attempt(bad):
+  """A tree whose answer is four turns, of which the first `bad` are malformed.
+
+  Beside each of them a malformed message was sampled.
+  """
+  tree, node = Tree(0, calls=8, turns=4), 0
+  for i in range(4):
+    last = node
+    for parsed in (None, None if i < bad else 'up'):
+      said = (len(tree),)
+      x = Played(0, said, 0.0, 0.0, i == 3, 0.0, b'', parsed=parsed)
+      node = tree.add(last, x, None)
+  return tree, node
+
+
+def test_malformed_turns_are_those_of_the_answers():
+  """Not those of what was sampled beside them."""
+  trees, answers = zip(*map(attempt, (1, 0, 3)), strict=True)
+  found = run.Searched([*trees], [*answers], dict.fromkeys(COUNTS, 0))
+  bad, task = found.malformed
+  assert [bad[task == t].tolist().count(True) for t in range(3)] == [1, 0, 3]
+  low, high = intervals.clustered(bad, task)
+  cell = cells(report.table({'vote': found}), 'vote')[4]
+  assert cell == f'{4 / 12:.1%} [{low:.1%}, {high:.1%}]'
 
 
 def test_leaves_are_what_nothing_goes_on_from():

@@ -127,8 +127,8 @@ def test_lookahead_goes_on_where_an_end_is_worth_no_more():
   assert search.send(found) == [found[3]] * 4
 
 
-def node(tree, parent, value, ended=False, message=0):
-  x = Played(0, (message,), 0.0, 0.0, ended, value, b'')
+def node(tree, parent, value, ended=False, message=0, parsed=''):
+  x = Played(0, (message,), 0.0, 0.0, ended, value, b'', parsed=parsed)
   return tree.add(parent, x, value)
 
 
@@ -190,3 +190,113 @@ def test_a_searcher_that_asks_for_too_much_is_stopped():
   forks = WrittenForks(actions=2, depth=2)
   with errors.raises(ValueError, 'searcher 3 4'):
     run.search(forks, [0], greedy, run.truth, calls=3, turns=2)
+
+
+@pytest.mark.parametrize(
+  ('said', 'winner'),
+  [
+    (['up', 'down', 'down', 'left'], 1),
+    (['down', 'up', 'up', 'down'], 0),  # a tie: the first
+    (['left', 'up', 'down'], 0),
+    ([None, None, None, 'up'], 3),
+    ([None, 'up', None, 'down', 'down'], 3),
+    ([None, None], 0),
+  ],
+)
+def test_most_samples_win_and_malformed_ones_only_alone(said, winner):
+  """Though every message and the place that it leads to differ."""
+  tree = Tree(0, calls=len(said), turns=2)
+  found = [node(tree, 0, 0.0, message=i, parsed=x) for i, x in enumerate(said)]
+  assert len(set(found)) == len(said)
+  assert searchers.majority(tree, found) == found[winner]
+
+
+def test_samples_that_lead_to_one_place_are_counted_each():
+  tree = Tree(0, calls=3, turns=2)
+  say = lambda x: node(tree, 0, 0.0, message=ord(x), parsed=x)  # noqa: E731
+  found = [say('a'), say('b'), say('b')]
+  assert found[1] == found[2] == searchers.majority(tree, found)
+
+
+def spoken(name, calls, samples, malformed=(), **settings):
+  """What a searcher plays where each place has the same samples in turn."""
+  forks = WrittenForks(
+    actions=3, depth=DEPTH, samples=samples, malformed=malformed
+  )
+  found = run.search(
+    forks,
+    [0],
+    searchers.bind(name, **settings),
+    run.outcome,
+    calls=calls,
+    turns=DEPTH,
+  )
+  (tree,), (answer,) = found.trees, found.answers
+  return tree, [tree.parsed[x] for x in tree.path(answer)[1:]]
+
+
+def test_a_vote_changes_what_is_played():
+  samples, malformed = (2, 0, 1, 1), (2,)
+  for calls, width, want in ((99, 4, '1'), (99, 2, '0'), (4 * DEPTH, 9, '1')):
+    tree, said = spoken('vote', calls, samples, malformed, width=width)
+    assert said == [want] * DEPTH
+    assert tree.spent == min(width, 4) * DEPTH
+  _, said = spoken('sample', 99, samples, malformed)
+  assert said == [None] * DEPTH
+
+
+def test_a_vote_of_one_is_a_sample():
+  alone, want = searched('sample', 40)
+  for calls, width in ((40, 1), (DEPTH, 4), (DEPTH - 1, 4)):
+    if calls < DEPTH:
+      alone, want = searched('sample', calls)
+    forks, found = searched('vote', calls, width=width)
+    assert found.answers == want.answers
+    assert forks.counts == alone.counts
+    assert forks.places == alone.places
+
+
+@pytest.mark.parametrize(
+  ('calls', 'width', 'tries'), [(7, 3, [2, 2, 3]), (5, 4, [1, 2, 2])]
+)
+def test_a_vote_keeps_calls_for_the_turns_that_are_left(calls, width, tries):
+  _, found = searched('vote', calls, width=width)
+  for tree, answer in zip(found.trees, found.answers, strict=True):
+    assert [tree.tries[x] for x in tree.path(answer)[:-1]] == tries
+    assert tree.ended[answer]
+
+
+def test_a_vote_reads_no_value():
+  wrong = lambda played: [None for x in played]  # noqa: E731
+  for name in ('vote', 'vote_paths'):
+    _, want = searched(name, 20, run.truth)
+    _, found = searched(name, 20, wrong)
+    assert found.answers == want.answers
+    assert name not in searchers.GUIDED
+
+
+@pytest.mark.parametrize(
+  ('attempts', 'winner'),
+  [
+    (['ab', 'cd', 'cd'], 1),
+    (['ab', 'cd'], 0),
+    (['ab', 'ac', 'bb', 'ac'], 1),
+    (['a?', 'a?', 'cd'], 2),
+    (['a?', 'bc', 'cd', 'cd', '??'], 2),
+    (['a?', '?b', '?b'], 1),
+    (['a?', 'a?', 'b'], 0),  # the budget cuts the last
+    (['a'], 0),
+  ],
+)
+def test_the_most_frequent_attempt_wins(attempts, winner):
+  """Turns of an attempt are letters, ? a malformed one."""
+  tree = Tree(0, calls=len(''.join(attempts)), turns=2)
+  search, found = searchers.vote_paths(tree), None
+  for x in ''.join(attempts):
+    (at,) = next(search) if found is None else search.send(found)
+    ended, parsed = tree.depth[at] == 1, None if x == '?' else x
+    found = [node(tree, at, None, ended, message=ord(x), parsed=parsed)]
+  with pytest.raises(StopIteration) as end:
+    search.send(found)
+  way = tree.path(end.value.value)[1:]
+  assert ''.join(tree.parsed[x] or '?' for x in way) == attempts[winner]

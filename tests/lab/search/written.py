@@ -12,11 +12,15 @@ class WrittenForks:
   """A trees of `depth` turns with `actions` moves each.
 
   Each end has a drawn score, and each other place the best score below it. At
-  a place the moves come one after another, in an order of its own.
+  a place the moves come one after another, in an order of its own, or as
+  `samples` has them; `malformed` ones are not understood, and lead on.
   """
 
-  def __init__(self, *, actions: int, depth: int, seed: int = 0):
+  def __init__(
+    self, *, actions: int, depth: int, seed: int = 0, samples=(), malformed=()
+  ):
     self.actions, self.depth, self.seed = actions, depth, seed
+    self.samples, self.malformed = samples, malformed
     self.counts: collections.Counter[str] = collections.Counter()
 
   def begin(self, tasks):
@@ -41,7 +45,8 @@ class WrittenForks:
     for ask in asks:
       tree, path = self.places[ask.place]
       order = np.random.default_rng(len(path)).permutation(self.actions)
-      move = int(order[self.tried[tree, path] % self.actions])
+      order = self.samples or order
+      move = int(order[self.tried[tree, path] % len(order)])
       self.tried[tree, path] += 1
       self.counts['calls'] += 1
       path = (*path, move)
@@ -57,6 +62,7 @@ class WrittenForks:
           score=best if ended else 0.0,
           state=b'',
           value=best,
+          parsed=None if move in self.malformed else str(move),
         )
       )
       self.places.append((tree, path))
