@@ -28,7 +28,7 @@ from agentrl.tool import base
 _FAULTS = tuple(f'fault_{kind}' for kind in base.KINDS)
 COLUMNS = ('calls', 'faults', *_FAULTS, 'answers')
 LOST = 'Call a tool, or end with <answer>...</answer>.'
-_CALLS = 16  # of a message that are answered
+CALLS = 16  # of a message that are answered
 _SECONDS = 60.0  # for a call; tools have limits of their own
 
 
@@ -101,7 +101,7 @@ class ToolEnv:
     return {x: float(facts.get(x, 0)) for x in self._nothing}
 
   def _call(self, calls: list[Call | Malformed], written: int) -> Step:
-    calls = calls[:_CALLS] + [_TOO_MANY] * (len(calls) > _CALLS)
+    calls = calls[:CALLS] + [_TOO_MANY] * (len(calls) > CALLS)
     results = base.run(calls, self._task.tools, seconds=_SECONDS)
     faults = [x.fault for x in results if x.fault]
     counted = collections.Counter(f'fault_{kind}' for kind in faults)
@@ -115,7 +115,7 @@ class ToolEnv:
 
 
 _TOO_MANY = Malformed(
-  f'A message has at most {_CALLS} calls; those after them were not made.'
+  f'A message has at most {CALLS} calls; those after them were not made.'
 )
 
 

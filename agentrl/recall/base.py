@@ -26,7 +26,9 @@ from agentrl.text.tokenizer import Tokenizer
 from agentrl.types import Attempts, Notes
 
 DIMENSIONS = 256  # of a sketch
-EVERY = ('turn', 'episode')  # when entries are chosen by what is observed
+NOTE_MATCH = 'note_match'  # term of turns that choose, see `recall.observed`
+# When entries are chosen by what is observed or asked.
+EVERY = TURN, EPISODE, ASKED = 'turn', 'episode', 'asked'
 
 
 class RecallInputs(NamedTuple):
@@ -42,7 +44,7 @@ class RecallInputs(NamedTuple):
   def similarity(self) -> np.ndarray:
     """Returns cosines of attempted tasks and entries' tasks: [G, C] f32.
 
-    Or of what is observed and entries, where they are chosen by that.
+    Or of what is observed or asked and entries, where that chooses them.
     """
     if self.likeness is not None:
       return self.likeness
@@ -56,7 +58,12 @@ class Recall(NamedTuple):
   k: int
   tokens: int
   heading: str
-  every: str = ''  # EVERY, of what is observed; '': before attempts begin
+  every: str = ''  # one of EVERY; '': before attempts begin
+
+  @property
+  def again(self) -> bool:
+    """Whether turns behind the first one choose entries, too."""
+    return self.every in (TURN, ASKED)
 
 
 def of(spec: registry.MethodSpec) -> Recall | None:

@@ -1,8 +1,9 @@
-"""Recall by what is observed: entries that say something of it.
+"""Recall by what is observed or asked: entries that say something of it.
 
 Before a turn is asked for, on hosts, the entries of a bank are compared with
-the observation that it answers, by their own texts. What is read stands before
-that observation, in the prompt of the turn and in its row.
+the observation that it answers, by their own texts, or with what the message
+before it has asked (`env.asking`). What is read stands before that observation,
+in the prompt of the turn and in its row.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,15 +12,22 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from agentrl import domain, registry
-from agentrl.memory.texts import TextBank
+from agentrl.memory.texts import TextBank, score
 from agentrl.recall import base, retrieval
-from agentrl.recall.base import Recall, RecallInputs
+from agentrl.recall.base import NOTE_MATCH, Recall, RecallInputs
 from agentrl.recall.retrieval import Arm, Heading, Likeness
 from agentrl.text.tokenizer import Tokenizer
 from agentrl.types import NOTE, NOTE_WRITTEN
 
+_LONGEST = 10_000  # characters that are read of what is asked
 
-@registry.register('recall', needs=('memory:texts',), metrics=retrieval.measure)
+
+@registry.register(
+  'recall',
+  needs=('memory:texts',),
+  gives=(f'term:{NOTE_MATCH}',),
+  metrics=retrieval.measure,
+)
 def observed(
   x: RecallInputs,
   *,
@@ -37,7 +45,16 @@ def observed(
       cos >= least and (decisive + 1) / (read + 2) >= floor
 
   of the n-grams of both texts. The step-level retrieval of SLEA-RL
-  (2603.18079), whose likeness is one of embeddings.
+  (2603.18079), whose likeness is one of embeddings. With every='asked' the
+  agent searches by itself, as in EvolveR (2510.16079):
+
+    top k of cos(query, entry),   nothing where nothing was asked
+
+  The term `note_match` is what a turn adds to the best match so far, so that
+  over a trajectory it sums to the best of all that was read:
+
+    m_t = max over entries read before turn t of score * cos
+    note_match_t = max(m_t - max over s < t of m_s, 0),   m = 0 where none was
 
   Args:
     k: entries that a turn reads, at most
@@ -45,8 +62,9 @@ def observed(
     heading: line before them; '': none
     least: likeness below which an entry is not read
     floor: score below which an entry is not read
-    every: 'turn', or 'episode', a baseline: those of the first observation
-      stand where they would with other components
+    every: 'turn'; or 'asked', a turn that follows a message that asks, by
+      what it asks alone; or 'episode', a baseline: those of the first
+      observation stand where they would with other components
     arm: as of `nearest`
   """
   del tokens, heading, every  # of what is made of it
@@ -59,6 +77,7 @@ class Recollection(NamedTuple):
   text: str  # '': nothing
   entry: tuple[int, ...]  # [k], -1: none
   written: tuple[int, ...]  # step at which each was written
+  match: float = 0.0  # the largest score times likeness among them
 
   @property
   def columns(self) -> dict[str, float]:
@@ -75,7 +94,8 @@ def columns(recall: Recall) -> tuple[str, ...]:
   """Names the info values of turns that read; () where attempts do."""
   if not recall.every:
     return ()
-  return tuple(f'{x}{i}' for i in range(recall.k) for x in (NOTE, NOTE_WRITTEN))
+  read = (f'{x}{i}' for i in range(recall.k) for x in (NOTE, NOTE_WRITTEN))
+  return (*read, NOTE_MATCH)
 
 
 class Reader(NamedTuple):
@@ -85,6 +105,8 @@ class Reader(NamedTuple):
   choose: Callable[[RecallInputs], np.ndarray]
   tokenizer: Tokenizer
   seed: int
+  # Message -> what it asks, '': nothing. None: observations choose.
+  asked: Callable[[str], str] | None = None
 
 
 def opened(reader: Reader | None, bank: TextBank | None) -> 'Library | None':
@@ -99,34 +121,54 @@ class Library:
     texts = [base.entry_of(bank, i).tolist() for i in range(len(bank.length))]
     self._index = Index(texts)
     self._bank, self._reader = bank, reader
-    self._known: dict[str, Recollection] = {}  # by observation
+    none = (-1,) * reader.recall.k
+    self._nothing = Recollection('', none, none)
+    self._known: dict[str, Recollection] = {}  # by what chooses
 
   @property
-  def every_turn(self) -> bool:
-    return self._reader.recall.every == base.EVERY[0]
+  def again(self) -> bool:
+    """Whether turns behind the first one read, too."""
+    return self._reader.recall.again
 
-  def read(self, observation: str) -> Recollection:
-    """Returns what is read before an observation."""
-    if observation not in self._known:
-      self._known[observation] = self._read(observation)
-    return self._known[observation]
+  def read(self, observation: str, message: str = '') -> Recollection:
+    """Returns what is read before an observation.
 
-  def _read(self, observation: str) -> Recollection:
-    recall, choose, words, seed = self._reader
+    Args:
+      message: that it answers; '': none
+    """
+    asked, by = self._reader.asked, observation
+    if asked is not None:
+      by = asked(message)[:_LONGEST]
+      if not by:
+        return self._nothing
+    if by not in self._known:
+      self._known[by] = self._read(by)
+    return self._known[by]
+
+  def _read(self, by: str) -> Recollection:
+    """Reads the entries most like a text."""
+    recall, choose, words, seed, _ = self._reader
     bank, no_task = self._bank, np.full(1, -1)
+    likeness = self._index.likeness(words.encode(by))
     x = RecallInputs(
       bank=bank,
       task=no_task,
       sketch=np.zeros((0, 0), np.float32),
       seed=seed,
       step=0,
-      likeness=self._index.likeness(words.encode(observation))[None],
+      likeness=likeness[None],
     )
     (chosen,) = choose(x)
     ids = base.read(chosen, bank, recall, words)
     text = base.decoded(ids, words, recall.tokens)
     written = np.where(chosen >= 0, bank.written[np.maximum(chosen, 0)], -1)
-    return Recollection(text, tuple(chosen.tolist()), tuple(written.tolist()))
+    match = (score(bank) * likeness)[chosen[chosen >= 0]]
+    return Recollection(
+      text=text,
+      entry=tuple(chosen.tolist()),
+      written=tuple(written.tolist()),
+      match=float(np.max(match, initial=0.0)),
+    )
 
 
 class Index:

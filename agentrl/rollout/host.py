@@ -459,6 +459,7 @@ class EpisodeLoop:
     span = [Span.PREFIX if forced else Span.OTHER] * len(spoken.ids)
     if heard is None and not forced:
       span = message_spans.of_message(mark, words, spoken.ids, prefix)
+    episode.said = text
     turn = TurnData(
       episode.context,
       spoken,

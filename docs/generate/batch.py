@@ -46,6 +46,9 @@ MEANINGS = {
   'term:entropy': 'entropy of the message, nats, summed over its tokens',
   'term:invalid': '1 where the message was not understood',
   'term:switch': '1 where the message began a new subgoal',
+  'term:note_match': (
+    'how much it raised the best score · likeness of what its trajectory read'
+  ),
   'term:greedy_return': 'return of an attempt at temperature 0, on every turn',
   'term:{term}': 'what a judge says; `term` is its hyper-parameter',
   'column:task': 'index of the task',

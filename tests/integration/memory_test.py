@@ -41,12 +41,35 @@ class Noting:
     return Question()
 
 
+@dataclasses.dataclass(frozen=True)
+class Asking(Noting):
+  """The question again, and what is said to it the first time is asked."""
+
+  asks: ClassVar[bool] = True
+
+  def asked(self, message):
+    return message
+
+  def name(self):
+    return task_sampling.name('asking', self)
+
+  def env(self):
+    return Question(turns=2)
+
+
 class Question:
+  def __init__(self, turns=1):
+    self.turns = turns
+
   def reset(self, task, seed):
+    self.task, self.left = task, self.turns
     self.solved = float((task['number'] + seed) % 2)
     return f'{task["number"]}?'
 
   def step(self, message):
+    self.left -= 1
+    if self.left:
+      return Step(f'{self.task["number"]}?')
     return Step('', self.solved, True, self.solved, info={'note': 1.0})
 
   def close(self):
@@ -64,11 +87,11 @@ def remembering(c, folder, steps, recall='nearest', **memory):
   return base.fill(c)
 
 
-def read(run, by_turn=False):
-  """Which entry each logged trajectory of an update has read, at first."""
+def read(run, turn=None):
+  """Which entry each logged trajectory of an update has read, or a turn."""
   log = [x for x in trajectories.Log(run) if x['phase'] == 'rl']
-  if by_turn:
-    return [x['turns'][0]['terms']['note0'] for x in log if x['turns']]
+  if turn is not None:
+    return [x['turns'][turn]['terms']['note0'] for x in log if x['turns']]
   return [x['ids']['note0'] for x in log]
 
 
@@ -109,12 +132,21 @@ def test_killed_at_ten_moments_it_ends_bit_for_bit_inside_jit(
   assert max(read(whole)) >= 0  # something was solved, written and read
 
 
-@pytest.mark.parametrize('recall', ['nearest', 'observed'])
-def test_killed_at_ten_moments_it_has_equal_rows_on_hosts(tmp_path, recall):
+@pytest.mark.parametrize(
+  ('recall', 'every'),
+  [('nearest', ''), ('observed', 'turn'), ('observed', 'asked')],
+)
+def test_killed_at_ten_moments_it_has_equal_rows_on_hosts(
+  tmp_path, recall, every
+):
   def config():
-    arg = f'tiny,env={__name__}:Noting'
+    world = 'Asking' if every == 'asked' else 'Noting'
+    arg = f'tiny,env={__name__}:{world}'
     c = small_configs.countdown(arg, log__groups=-1, sft__steps=0)
-    return remembering(c, tmp_path, 11, recall, write='note')
+    c = remembering(c, tmp_path, 11, recall, write='note')
+    if every:
+      c.hp.recall.observed.every = every
+    return c
 
   whole, cut = str(tmp_path / 'whole'), str(tmp_path / 'cut')
   runner.run(config(), whole)
@@ -125,5 +157,8 @@ def test_killed_at_ten_moments_it_has_equal_rows_on_hosts(tmp_path, recall):
   same.assert_same_run(
     whole, cut, steps=11, but=(*same.SLOTS, 'eval/engine/'), atol=1e-5
   )
-  entries = read(whole, by_turn=recall == 'observed')
+  turn = {'turn': 0, 'asked': -1}.get(every)
+  entries = read(whole, turn)
   assert len(np.unique(entries)) > 1
+  if every == 'asked':
+    assert set(read(whole, 0)) == {-1}

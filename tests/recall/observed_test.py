@@ -48,9 +48,9 @@ def library(*entries, **hp):
 def test_entries_that_say_something_of_an_observation_are_read():
   some = library('b3', 'a1', '', 'c2')
   read = some.read('a')
-  assert read == observed.Recollection('Notes:\na1\n', (1,), (8,))
+  assert read[:3] == ('Notes:\na1\n', (1,), (8,))
   assert some.read('a') is read
-  assert some.read('d') == observed.Recollection('', (-1,), (-1,))
+  assert some.read('d') == observed.Recollection('', (-1,), (-1,), 0.0)
   assert library('b3').read('b').entry == (0,)  # what all say is not nothing
   assert library('', '').read('b').entry == (-1,)
   two = library('b3', 'a1', 'b1', k=2).read('b')
@@ -58,7 +58,8 @@ def test_entries_that_say_something_of_an_observation_are_read():
   assert two.columns == {
     'note0': 2, 'note_written0': 9, 'note1': 0, 'note_written1': 7,
   }  # fmt: skip
-  assert tuple(two.columns) == observed.columns(reader(k=2).recall)
+  names = observed.columns(reader(k=2).recall)
+  assert names == (*two.columns, base.NOTE_MATCH)
   assert not observed.columns(base.Recall(2, 16, ''))
   assert len(WORDS.encode(library('b3' * 20).read('b').text)) <= 16
   assert library('b3', 'a1', arm='empty').read('b').text == ''

@@ -65,12 +65,11 @@ class ProposedFacts(fact_env.FactCorpus):
 
   def __post_init__(self):
     super().__post_init__()
-    if self.unanswerable or self.aggregated or self.masked or self.subgoals:
+    others = 'unanswerable', 'aggregated', 'masked', 'subgoals', 'experience'
+    if got := [f'{x}={y}' for x in others if (y := getattr(self, x))]:
       raise ValueError(
-        'unanswerable, aggregated, masked and subgoals must be 0 or False for'
-        ' questions that are proposed, got'
-        f' {self.unanswerable}, {self.aggregated}, {self.masked} and'
-        f' {self.subgoals}'
+        f'{", ".join(others)} must be 0 or False for questions that are'
+        f' proposed, got {", ".join(got)}'
       )
 
   @property

@@ -7,6 +7,7 @@ from agentrl.configs import base as base_config
 from agentrl.configs import envs
 from agentrl.configs.config import Config
 from agentrl.env import base as env_base
+from agentrl.env.asking import AsksMemory
 from agentrl.recall import base, retrieval
 from agentrl.rollout import registered
 
@@ -20,7 +21,7 @@ def check(c: Config, spec: registry.MethodSpec) -> None:
   if recall is None:
     return
   if recall.every:
-    _check_turns(c)
+    _check_turns(c, recall)
     every = base.writer(spec).get('every', 1)
     if every > 1:
       raise ValueError(
@@ -42,8 +43,8 @@ def check(c: Config, spec: registry.MethodSpec) -> None:
     )
 
 
-def _check_turns(c: Config) -> None:
-  """Checks that turns can read by what is observed."""
+def _check_turns(c: Config, recall: base.Recall) -> None:
+  """Checks that turns can read by what is observed or asked."""
   if not registered.on_host(c.rollout.kind):
     raise ValueError(
       f'recall must be read before attempts begin for env.name={c.env.name!r},'
@@ -55,6 +56,17 @@ def _check_turns(c: Config) -> None:
       f"rollout.history must be 'turn' or 'full' with recall={c.recall!r}, got"
       f' {c.rollout.history!r}'
     )
+  if recall.every != base.ASKED:
+    return
+  family = envs.of(c)
+  if isinstance(family, AsksMemory) and family.asks:
+    return
+  setting = "set another, or allow it in the environment's settings"
+  raise ValueError(
+    f"hp.recall.{c.recall}.every must be '{base.TURN}' or '{base.EPISODE}' for"
+    f' env.name={c.env.name!r}, whose messages ask no memory, got'
+    f' {recall.every!r}; {setting}'
+  )
 
 
 def _check_writer(c: Config, spec: registry.MethodSpec) -> None:

@@ -12,6 +12,7 @@ from agentrl.configs import envs
 from agentrl.configs.config import Config, to_dict
 from agentrl.dataset import host_tasks
 from agentrl.env import base
+from agentrl.env.asking import AsksMemory
 from agentrl.env.seats import SeatedFamily
 from agentrl.recall import base as recall_base
 from agentrl.recall import observed
@@ -129,14 +130,17 @@ def guided(
 def recalling(
   c: Config, world: HostEnvBundle, words: Tokenizer
 ) -> HostEnvBundle:
-  """Gives environments what chooses by observations, where something does."""
+  """Gives environments what their turns read by, where they read."""
   spec = base_config.wiring(c)
   recall = recall_base.of(spec)
   if not recall or not recall.every:
     return world
   values = spec.values('recall', spec.recall)
   choose = registry.bind('recall', spec.recall, values, 'c.recall')
-  reader = observed.Reader(recall, choose, words, c.seed)
+  family, asked = base.of(to_dict(c.env)), None
+  if recall.every == recall_base.ASKED and isinstance(family, AsksMemory):
+    asked = family.asked
+  reader = observed.Reader(recall, choose, words, c.seed, asked)
   return world._replace(reader=reader)
 
 
@@ -176,7 +180,7 @@ def limits(
     )
   turn = h.max_observation_tokens + r.max_message_tokens
   recall = recall_base.of(base_config.wiring(c))
-  if recall and recall.every == recall_base.EVERY[0] and r.history == 'full':
+  if recall and recall.again and r.history == 'full':
     turn += notes
   context = opening + r.window * turn
   if r.history in ('full', 'edit'):

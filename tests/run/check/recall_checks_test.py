@@ -85,6 +85,28 @@ def test_turns_read_on_hosts_alone():
     validate.config(base.fill(inside))
 
 
+def test_who_asks_a_memory_has_messages_that_ask():
+  def asks(world):
+    c = config(f'tiny,env={world}')
+    c.recall = 'observed'
+    base.fill(c).hp.recall.observed.every = 'asked'
+    return c
+
+  with errors.raises(ValueError, 'hp.recall.observed.every countdown asked'):
+    validate.config(asks('countdown'))
+  c = asks('fact_corpus')
+  with errors.raises(ValueError, 'hp.recall.observed.every fact_corpus asked'):
+    validate.config(c)  # whose tool is off
+  c.env.experience = True
+  validate.config(c)
+  c.reward = ('weighted',)
+  base.hp(c, 'reward', 'weighted', terms=('note_match',), weights=(1.0,))
+  validate.config(base.fill(c))
+  c.recall = 'nearest'
+  with errors.raises(ValueError, 'weighted note_match observed'):
+    validate.config(base.fill(c))
+
+
 def test_environments_that_describe_nothing_have_no_nearest():
   c = config('tiny,env=itinerary')
   with errors.raises(ValueError, 'env:described'):

@@ -26,7 +26,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from agentrl import domain
-from agentrl.env import task_sampling, tool_env
+from agentrl.env import asking, task_sampling, tool_env
 from agentrl.env.base import HostEnv, HostTask, Step
 from agentrl.env.worlds.fact_corpus import (
   atoms,
@@ -43,7 +43,7 @@ from agentrl.env.worlds.fact_corpus.questions import FactQuestion, Mix
 from agentrl.text import spans
 from agentrl.text.spans import Interval
 from agentrl.text.tool_calls import FormatName, format_of
-from agentrl.text.tool_calls.base import Call, spoken
+from agentrl.text.tool_calls.base import Call, Described, spoken
 from agentrl.tool.base import Tool
 
 RULES = (
@@ -98,6 +98,7 @@ class FactCorpus:
   careful: domain.Chance = 0.0  # of a detour on each side of a shown call
   team: bool = False  # demonstrations are a team's, see team.py
   subgoals: bool = False  # observations end with the next open step of a chain
+  experience: bool = False  # a tool asks a memory; demonstrations ask it first
   format: FormatName = 'tagged'  # of calls
   teach: bool = False  # the system text states the rules
 
@@ -152,8 +153,24 @@ class FactCorpus:
     return spans.mark(message, calls)
 
   @property
-  def _descriptions(self) -> list[tool_env.ToolDescription]:
-    return [retrievers.describe(x) for x in self.retrievers.split()]
+  def asks(self) -> bool:
+    return self.experience
+
+  def asked(self, message: str) -> str:
+    if not self.experience:
+      return ''
+    form = format_of(self.format)
+    return asking.query_of(_NOTE.sub('', message), form, self._descriptions)
+
+  @property
+  def _descriptions(self) -> list[Described]:
+    described = (retrievers.describe(x) for x in self.retrievers.split())
+    return [*described, *self.more_tools]
+
+  @property
+  def more_tools(self) -> tuple[Tool, ...]:
+    """Tools that show no passages."""
+    return (asking.EXPERIENCE,) if self.experience else ()
 
   def name(self) -> str:
     return task_sampling.name('fact_corpus', self)
@@ -219,7 +236,8 @@ class FactCorpus:
     made = self._detoured(calls, task['evidence'], content)
     acts = [form.write([x.call]) for x in made]
     answer = tool_env.answer_message(task['answers'][0])
-    proof = ' '.join(str(k) for k, x in enumerate(made, 1) if x.needed)
+    begun = 1 + self.experience
+    proof = ' '.join(str(k) for k, x in enumerate(made, begun) if x.needed)
     acts.append(answer + f'<evidence>{proof}</evidence>' * self.evidence)
     notes = ['']
     if self.notes:
@@ -231,7 +249,11 @@ class FactCorpus:
       plan = atoms.thought(atoms.PLAN, ', '.join(question.path))
       after = [atoms.thought(atoms.OBSERVATION, x) for x in read]
       notes = [*map(''.join, zip([plan, *after], notes, strict=True))]
-    return task, tuple(map(''.join, zip(notes, acts, strict=True)))
+    messages = tuple(map(''.join, zip(notes, acts, strict=True)))
+    if self.experience:
+      ask = Call(asking.EXPERIENCE.name, {'query': task['question']})
+      messages = (form.write([ask]), *messages)
+    return task, messages
 
   def _detoured(
     self, calls: Sequence[Call], evidence: Sequence[int], content: list
@@ -256,7 +278,8 @@ class FactEnv:
   """`ToolEnv` with notes and subgoals; see `HostEnv`."""
 
   def __init__(self, family: FactCorpus):
-    self._family, self._tools = family, tools_of(family)
+    self._family = family
+    self._tools = (*tools_of(family), *family.more_tools)
     form = format_of(family.format)
     self._env = tool_env.ToolEnv(self._begin, form, family.columns)
 

@@ -17,6 +17,7 @@ import json
 import re
 from collections.abc import Sequence
 
+from agentrl.env import asking
 from agentrl.service.base import ServiceFault
 from agentrl.text.message import Message
 
@@ -27,7 +28,8 @@ _QUESTION = re.compile(
 _SAID = re.compile(r'^\[assistant\] (.*?)(?=^\[user\] |\Z)', re.M | re.S)
 _CALL = re.compile(r'<(\w+)>([^<]*)</\1>')
 _NAME = re.compile(r'\b[A-Z]\w*')
-_OWN = ('answer', 'note', 'evidence')  # tags that call nothing
+# Tags that call nothing, or only a memory.
+_OWN = ('answer', 'note', 'evidence', asking.EXPERIENCE.name)
 
 
 def distill(messages: Sequence[Message], *, seed: int) -> str:

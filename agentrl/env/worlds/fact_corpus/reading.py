@@ -62,12 +62,13 @@ class Reading:
   def observe(self, answers: Sequence[Answer]) -> dict[str, float]:
     """Reads the answers to the calls of a turn: -> its columns.
 
-    Calls that went wrong have shown nothing, and count nowhere.
+    Calls that went wrong have shown nothing, nor have tools without passages:
+    they count nowhere.
     """
     before, already = self._potential(), self._share()
     counts = dict.fromkeys(COLUMNS, 0)
     for answer in answers:
-      if answer.fault:
+      if answer.fault or answer.name not in DESCRIPTIONS:
         continue
       counts[f'calls_{answer.name}'] += 1
       fresh = self._passages(answer) - self._seen
