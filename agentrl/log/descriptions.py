@@ -236,6 +236,26 @@ METRICS: Mapping[str, Description] = {
     ('latent_reward/labels', 'pairs', 'of a user, that say who it is'),
     ('latent_reward/kl', 'nats', 'of what is known of a user from the prior'),
     ('latent_reward/loss', 'nats', 'of the last gradient steps, summed'),
+    (
+      'multi_head_reward/accuracy_*',
+      'share',
+      'turns of which the head of a dimension tells whether they are good',
+    ),
+    (
+      'multi_head_reward/share_*',
+      'share',
+      'turns that are good in a dimension',
+    ),
+    (
+      'multi_head_reward/best_outcome',
+      '',
+      'outcome of the member of a group that is scored best',
+    ),
+    (
+      'multi_head_reward/loss',
+      'nats',
+      'of all heads in the last gradient steps, summed',
+    ),
     ('prm/pair_accuracy', 'share', 'solved-failed pairs in the right order'),
     ('prm/pairs', 'pairs', 'solved and failed of one task'),
     ('prm/reward_size', '', 'mean size of a step reward'),

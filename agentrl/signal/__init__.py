@@ -10,6 +10,7 @@ from agentrl.signal import (  # noqa: F401  register their pieces
   information,
   latent_reward,
   moving_average,
+  multi_head_reward,
   principled_reward,
   progress,
   reference,

@@ -43,6 +43,7 @@ SECTIONS = (
       'reward_model',
       'principled_reward',
       'latent_reward',
+      'multi_head_reward',
     ),
     'Reported by the components that a method names in `c.signal` and'
     ' `c.reward`.',

@@ -9,26 +9,27 @@ import numpy as np
 import pytest
 
 from agentrl import loop
+from agentrl.configs import recrm_bench
 from agentrl.configs import stages as stage_list
 from agentrl.learner import update as update_lib
 from agentrl.run import build, placement
-from agentrl.run.play import jit_sampler
+from agentrl.run.play import sampler
 from agentrl.run.stage import stages
 
 # (stage) -> roles that learn in it
 PREFERRED = {
   'heron': {'rl': {'policy', 'reward'}},
+  'recrm_bench': {'judge': {'reward'}, 'rl': {'policy'}},
   'salmon': {'judge': {'reward'}, 'rl': {'policy'}},
   'vpl': {'judge': {'reward'}, 'rl': {'policy'}},
 }
+DAILY = ('salmon', (1, 1)), ('recrm_bench', (1, 1))  # inside jit, on hosts
 CASES = [
   pytest.param(
     method,
     name,
     sizes,
-    marks=pytest.mark.slow
-    if (method, sizes) == ('salmon', (1, 1))
-    else pytest.mark.nightly,
+    marks=pytest.mark.slow if (method, sizes) in DAILY else pytest.mark.nightly,
   )
   for method, of_stage in PREFERRED.items()
   for name in of_stage
@@ -52,14 +53,16 @@ def config(method, stage, folder, sizes):
 
 
 def taken(batch, seed):
-  """The batch as if these baskets had been taken, and liked."""
+  """The batch as if these terms had been told, and liked."""
   r, shape = np.random.default_rng(seed), batch.turns.valid.shape
   valid = np.asarray(batch.turns.valid)
   told = {
     'apples': r.integers(0, 3, shape),
     'berries': r.integers(0, 3, shape),
     'spoilt': r.integers(0, 2, shape),
+    **{name: r.integers(0, 2, shape) for name in recrm_bench.DIMENSIONS},
   }
+  told = {k: x for k, x in told.items() if k in batch.turns.terms}
   terms = {k: jnp.asarray(x * valid, jnp.float32) for k, x in told.items()}
   reward = jnp.asarray(r.normal(size=shape) * valid, jnp.float32)
   turns = batch.turns.replace(reward=reward, terms=batch.turns.terms | terms)
@@ -69,8 +72,8 @@ def taken(batch, seed):
 @pytest.mark.parametrize(('method', 'stage', 'sizes'), CASES)
 def test_two_updates(method, stage, sizes, tmp_path):
   s = build.experiment(config(method, stage, tmp_path, sizes))
-  with placement.on_mesh(s.config):
-    playing = stages.rl_stage(s, 0, 2, jit_sampler.JitSampler(s))
+  with placement.on_mesh(s.config), sampler.open_sampler(s) as opened:
+    playing = stages.rl_stage(s, 0, 2, opened)
     state = playing.begin(update_lib.init(s.algorithm, jax.random.key(0)))
     push = lambda x: x + 0.05  # noqa: E731  heads begin at 0
     reward = jax.tree.map(push, state.params['reward'])
