@@ -30,6 +30,7 @@ import agentrl.advantage
 import agentrl.collect
 import agentrl.curate
 import agentrl.dataset.edit_components
+import agentrl.dataset.hindsight
 import agentrl.dataset.task_edits
 import agentrl.judge
 import agentrl.learner.minibatch
@@ -53,7 +54,7 @@ from agentrl.configs.sections import (
 )
 from agentrl.domain import suggest
 from agentrl.env import base as env_base
-from agentrl.env import proposals
+from agentrl.env import goals, proposals
 
 JUDGED = 'judged'  # the term of config argument `judged`
 
@@ -445,6 +446,7 @@ def wiring(c: ConfigDict | config.Config) -> registry.MethodSpec:
       *(f'term:{name}' for name in envs.terms(c)),
       *((env_base.DESCRIBED,) if envs.described(c) else ()),
       *((proposals.PROPOSES,) if envs.proposes(c) else ()),
+      *((goals.STATED,) if envs.states_goals(c) else ()),
       *(f'column:{name}' for name in envs.columns(c)),
       *(f'service:{name}' for name in c.service),
       *(f'span:{name}' for name in envs.spans(c)),

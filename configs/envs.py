@@ -14,7 +14,7 @@ from ml_collections import ConfigDict
 from agentrl import domain, registry
 from agentrl.configs import config, env_sections
 from agentrl.domain import Field
-from agentrl.env import base, judge, proposals, seats
+from agentrl.env import base, goals, judge, proposals, seats
 from agentrl.env.jit import base as jit_base
 from agentrl.rollout import edits
 from agentrl.rollout.compaction import SUMMARY
@@ -361,6 +361,11 @@ def component_services(c: ConfigDict) -> tuple[str, ...]:
 def proposes(c: ConfigDict) -> bool:
   """Returns whether the tasks of c.env can be written by a policy."""
   return not in_jit(c.env.name) and isinstance(of(c), proposals.ProposesTasks)
+
+
+def states_goals(c: ConfigDict) -> bool:
+  """Returns whether goals of c.env can be written for what was done."""
+  return not in_jit(c.env.name) and isinstance(family(c), goals.StatesGoals)
 
 
 def needs(c: ConfigDict) -> tuple[str, ...]:

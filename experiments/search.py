@@ -3,6 +3,8 @@
   python -m experiments.search --workdir=runs/ppo --calls=112 --tasks=64
   python -m experiments.search --workdir=runs/ppo --evaluator=outcome \
     --searchers=sample,best_of_n,mcts
+  python -m experiments.search --workdir=runs/armap \
+    --evaluator=mean_likelihood,learned_ends --searchers=best_of_n,mcts
 
 Every searcher may ask the newest policy for as many messages at each task and
 stops at a known success. Prints success and malformed turns with intervals, and
@@ -26,7 +28,9 @@ _EVALUATOR = cli.flag(
   'evaluator',
   'truth',
   Text(),
-  "Values: 'truth' of the environment, 'learned' rewards, or 'outcome' of ends",
+  'Values, one or several with commas between: truth of the environment,'
+  ' learned rewards (learned_ends: of ends alone), outcome of ends, likelihood'
+  ' (mean_likelihood: of a token), random',
 )
 _CALLS = cli.flag('calls', 112, COUNT, 'Messages for each task, at most')
 _TASKS = cli.flag('tasks', 64, COUNT, 'Number of tasks')

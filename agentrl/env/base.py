@@ -30,7 +30,7 @@ nothing is inherited. The first two are required.
   WritesSummaries summary                 its demonstrations go on behind
                                           summaries (rollout.history 'compact')
 
-A game of several seats is a `SeatedFamily` of env/seats.py.
+Families of games with seats: env/seats.py; of goals in hindsight: env/goals.py.
 """
 
 import dataclasses

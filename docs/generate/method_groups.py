@@ -60,8 +60,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
     'multicritique', 'low_param_branch',
   ),
   'preferences: pairs of own attempts': ('dpo', 'agent_q', 'preflexor'),
-  'reward models: of ranked factors, principles, users and dimensions': (
-    'heron', 'salmon', 'vpl', 'recrm_bench',
+  'reward models: of factors, principles, users, dimensions and hindsight': (
+    'heron', 'salmon', 'vpl', 'recrm_bench', 'armap',
   ),
   'lists of stages: supervised and RL in turn': (
     'expert_iteration', 'behavior_priming', 'continual_rft',

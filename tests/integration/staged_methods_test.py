@@ -37,8 +37,22 @@ SMALL = {
   'env.test': 2,
   'eval.episodes': 8,
 }
-BATCH = {'early_experience': 32, 'early_experience_reflection': 32, 'eef': 64}
+BATCH = {
+  'armap': 32,
+  'early_experience': 32,
+  'early_experience_reflection': 32,
+  'eef': 64,
+}
 BACK = {'up': 'down', 'down': 'up', 'left': 'right', 'right': 'left'}
+
+
+def households(demo):
+  """Things done in one way or another, too few of them, and undone."""
+  *changes, done = demo
+  some = [*changes, 'fan on', 'lamp on', done]
+  more = ['door open', 'mug den', 'fan off', done]
+  undone = ['lamp on', 'lamp off', 'fan on', 'fan off', done]
+  return [demo, some, [done], undone, more, [*changes, 'mug yard', done]]
 
 
 def moves(demo):
@@ -136,6 +150,21 @@ def second_is_bad(messages, *, seed):
   text = messages[-1].content
   assert text.endswith('one of good, uncertain, bad.')
   return {1: 'uncertain', 2: 'bad'}.get(text.count('[assistant] '), 'good')
+
+
+def check_armap(data):
+  s, xs, out = data['triplets']
+  assert out
+  given = {s.tokenizer.decode(x.turns[0].context.tolist()) for x in xs}
+  new = 0
+  for x in out:
+    read = [s.tokenizer.decode(t.context.tolist()) for t in x.turns]
+    goal = read[0].split('\n')[1]
+    held = s.world.family.fulfils(read, goal)
+    assert x.outcome == float(held and texts(x, s.tokenizer)[-1] == 'done')
+    new += read[0] not in given
+    assert not any(t.reward or t.terms for t in x.turns)
+  assert new > len(out) / 2
 
 
 def check_early_experience(data):
@@ -319,6 +348,7 @@ EDITED = {
     every_move_after_so,
     check_early_experience_reflection,
   ),
+  'armap': (households, check_armap),
   'echo_chamber': (lambda demo: [demo], check_echo_chamber),
   'eef': (moves_later, check_eef),
   'expert_iteration': (moves, check_expert_iteration),

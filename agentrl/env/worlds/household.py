@@ -17,6 +17,9 @@ A state is facts `object attribute value`; an answer shows what has changed, and
 sometimes a radio that nobody asked for. What is wanted is no fact yet: it has
 two words. Things are carried through an open door alone, so that it may have
 to be opened although it is to be shut in the end.
+
+Whatever was changed could have been wanted (env/goals.py): facts that hold at
+the end of a trajectory, at least one of which did not hold at its start.
 """
 
 import copy
@@ -37,6 +40,7 @@ ITEMS = ('mug', 'key', 'book', 'ball')
 PLACES = ('hall', 'den', 'attic', 'yard')
 STATE, PLACE = 'state', 'place'
 DOOR, OPEN, SHUT = 'door', 'open', 'shut'
+OBJECTS = (*SWITCHES, *ITEMS, DOOR)
 WANT, DONE, NOTHING, LOST = 'want', 'done', 'nothing new', 'what?'
 RULES = (
   'Bring things into the state that is wanted: say an object and its new value,'
@@ -83,6 +87,28 @@ class Household:
   def env(self) -> 'HouseholdEnv':
     return HouseholdEnv(self.noise)
 
+  def goal(self, observations: Sequence[str], rng: np.random.Generator) -> str:
+    """Writes a goal of as many facts as tasks have; see `StatesGoals`."""
+    first, last = seen(observations[:1]), seen(observations)
+    new = [x for x in first if last[x] != first[x]]
+    if not new:
+      return ''
+    sure = new[int(rng.integers(len(new)))]
+    rest = [x for x in first if x != sure]
+    more = int(rng.integers(1, len(rest) + 1))
+    kept = {sure, *(rest[i] for i in rng.permutation(len(rest))[:more])}
+    return ask({x: last[x] for x in first if x in kept})
+
+  def fulfils(self, observations: Sequence[str], goal: str) -> bool:
+    """Returns whether what was seen last is as wanted; see `StatesGoals`."""
+    last, wanted = seen(observations), [x.split() for x in goal.split(', ')]
+    held = {(name, value) for (name, _), value in last.items()}
+    return all((name, value) in held for name, value in wanted)
+
+  def restated(self, observation: str, goal: str) -> str:
+    """Puts a goal behind 'want'; see `StatesGoals`."""
+    return re.sub(rf'(?<={WANT}\n).*', goal, observation, count=1)
+
   def _draw(self, rng: np.random.Generator) -> dict[str, Any] | None:
     names = [(x, STATE) for x in SWITCHES[: self.switches]]
     names += [(x, PLACE) for x in ITEMS[: self.things]] + [(DOOR, STATE)]
@@ -118,6 +144,20 @@ def facts(triples: Sequence[Sequence[str]]) -> Facts:
 def write(now: Mapping[tuple[str, str], str]) -> str:
   """Renders facts as the agent reads them."""
   return ', '.join(f'{a} {b} {value}' for (a, b), value in now.items())
+
+
+def ask(goal: Mapping[tuple[str, str], str]) -> str:
+  """Renders what is wanted."""
+  return ', '.join(f'{name} {value}' for (name, _), value in goal.items())
+
+
+def seen(observations: Sequence[str]) -> Facts:
+  """Reads what was seen last of every fact that the first observation has."""
+  of = rf'\b({"|".join(OBJECTS)}) ({STATE}|{PLACE}) (\w+)'
+  first, *later = (re.findall(of, text) for text in observations)
+  known = facts(first)
+  new = facts([x for told in later for x in told])
+  return known | {x: value for x, value in new.items() if x in known}
 
 
 def distance(now: Facts, goal: Facts) -> int:
@@ -162,8 +202,7 @@ class HouseholdEnv:
     self._now, self._goal = facts(task['facts']), facts(task['goal'])
     self._first = distance(self._now, self._goal)
     self._rng = np.random.default_rng(seed)
-    wanted = ', '.join(f'{x} {value}' for (x, _), value in self._goal.items())
-    return f'{WANT}\n{wanted}\n{write(self._now)}'
+    return f'{WANT}\n{ask(self._goal)}\n{write(self._now)}'
 
   def step(self, message: str) -> Step:
     before = self._potential()

@@ -1,5 +1,6 @@
 """The command `search`: searchers at one budget of calls, on a run's tasks."""
 
+import itertools
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -15,10 +16,10 @@ def check(names: Sequence[str], evaluator: str) -> None:
     domain.OneOf(*searchers.SEARCHERS).check('--searchers', name)
   domain.OneOf(*opened.EVALUATORS).check('--evaluator', evaluator)
   guided = [name for name in names if name in searchers.GUIDED]
-  if evaluator == 'outcome' and guided:
+  if evaluator in opened.OF_ENDS and guided:
     raise ValueError(
       f"--evaluator must be 'truth' or 'learned' for {', '.join(guided)}, which"
-      " choose before a trajectory ends, got 'outcome'"
+      f' choose before a trajectory ends, got {evaluator!r}'
     )
 
 
@@ -42,7 +43,8 @@ def search_run(
 
   Args:
     names: of searchers
-    evaluator: of values, one of `opened.EVALUATORS`
+    evaluator: of values, one of `opened.EVALUATORS`, or several with commas
+      between: every searcher is run by each
     calls: budget of messages of each task and searcher
     together: tasks that are searched at a time, whose trees are in memory
     width, c: of the searchers that have them
@@ -51,34 +53,46 @@ def search_run(
   Raises:
     ValueError: the world, the evaluator or a searcher does not fit.
   """
-  check(names, evaluator)
+  by = _evaluators(names, evaluator)
   how: dict[str, Any] = {'temperature': temperature, 'limit': limit}
   with opened.opened(workdir, tasks=tasks, calls=calls, seed=seed, **how) as it:
     s = it.experiment
     tasks = min(tasks, len(s.test))
     index = list(range(len(s.train), len(s.train) + tasks))
-    evaluate = it.evaluator(evaluator)
-    found: dict[str, run.Searched] = {}
-    folder = out or os.path.join(
-      workdir, 'evaluations', f'{it.step:06d}_search'
-    )
+    values = {value: it.evaluator(value) for value in by}
+    folder = out or f'{workdir}/evaluations/{it.step:06d}_search'
     sizes = {'calls': calls, 'turns': s.plan.turns}
-    for name in names:
+    found: dict[str, run.Searched] = {}
+    for (value, evaluate), name in itertools.product(values.items(), names):
+      title = f'{name} by {value}' if len(by) > 1 else name
       searcher = searchers.bind(name, width=width, c=c)
       for i in range(0, tasks, together):
         some = index[i : i + together]
         x = run.search(it.forks, some, searcher, evaluate, **sizes)
-        found[name] = found[name] + x if i else x
+        found[title] = found[title] + x if i else x
         if not i:
-          where = os.path.join(folder, name)
-          trees = x.trees[:logged]
+          where, trees = _place(folder, title), x.trees[:logged]
           report.write(s, it.forks, trees, some[:logged], where, it.step)
   head = (
     f'{describe.title(s)}, step {it.step}, temperature {temperature:g}:'
     f' {tasks} tasks, at most {calls} calls and {s.plan.turns} turns, values by'
-    f' {evaluator!r}; all but success is per task'
+    f' {evaluator!r}; all but success and pairs is per task'
   )
   text = f'{head}\n\n{report.table(found)}'
   if not logged:
     return text
-  return f'{text}\n\n{evaluation.to_see(os.path.join(folder, names[0]))}'
+  first = _place(folder, next(iter(found)))
+  return f'{text}\n\n{evaluation.to_see(first)}'
+
+
+def _evaluators(names: Sequence[str], given: str) -> list[str]:
+  """Reads evaluators that all fit the searchers."""
+  by = [name.strip() for name in given.split(',')]
+  for value in by:
+    check(names, value)
+  return by
+
+
+def _place(folder: str, title: str) -> str:
+  """Returns the folder of the trees of a searcher."""
+  return os.path.join(folder, title.replace(' ', '_'))

@@ -14,6 +14,7 @@ from scipy import special
 from agentrl.configs import stages as stage_list
 from agentrl.env import base as env_base
 from agentrl.lab.search import run as run_lib
+from agentrl.lab.search import values
 from agentrl.lab.search.run import Evaluator
 from agentrl.learner import algorithm
 from agentrl.recall import base as recall_base
@@ -33,7 +34,11 @@ from agentrl.task.base import make_attempts
 from agentrl.types import TrainState
 
 IN_THREADS, IN_PROCESSES = 4096, 32  # environments that are kept standing
-EVALUATORS = ('truth', 'outcome', 'learned')
+EVALUATORS = (
+  *('truth', 'outcome', 'learned', 'learned_ends'),
+  *('likelihood', 'mean_likelihood', 'random'),
+)
+OF_ENDS = ('outcome', 'learned_ends', 'random')  # unknown before an end
 
 
 class Opened(NamedTuple):
@@ -43,6 +48,7 @@ class Opened(NamedTuple):
   state: TrainState
   step: int  # of the checkpoint
   forks: forks.Forks
+  seed: int  # of the sampling
 
   def evaluator(self, name: str) -> Evaluator:
     """Returns what values are by: one of EVALUATORS.
@@ -53,38 +59,48 @@ class Opened(NamedTuple):
     Raises:
       ValueError: the environment or the method does not know any.
     """
-    if name == 'outcome':
-      return run_lib.outcome
-    if name == 'truth':
-      if not knows_values(self.experiment.world):
-        raise ValueError(
-          "--evaluator must be 'outcome' or 'learned' where an environment does"
-          f' not value its states, got {name!r} for'
-          f' env={self.experiment.config.env.name}'
-        )
-      return run_lib.truth
-    return self._learned()
+    match name:
+      case 'outcome':
+        return run_lib.outcome
+      case 'truth':
+        return self._truth()
+      case 'learned':
+        return self._learned(name)
+      case 'learned_ends':
+        return values.of_ends(self._learned(name))
+      case 'random':
+        return values.of_ends(values.chance(self.forks, self.seed))
+    return values.likelihood(self.forks, mean=name == 'mean_likelihood')
 
-  def _learned(self) -> Evaluator:
+  def _truth(self) -> Evaluator:
+    s = self.experiment
+    if not knows_values(s.world):
+      raise ValueError(
+        "--evaluator must be 'outcome' or 'learned' where an environment does"
+        f" not value its states, got 'truth' for env={s.config.env.name}"
+      )
+    return run_lib.truth
+
+  def _learned(self, name: str) -> Evaluator:
     s = self.experiment
     scorer = learned_reward.scorer(s, self.state)
     if scorer is None:
       raise ValueError(
         "--evaluator must be 'outcome' or 'truth' for a method that learns no"
-        f" reward of turns, got 'learned' for {s.config.method!r}"
+        f' reward of turns, got {name!r} for {s.config.method!r}'
       )
     size = s.plan.slots if isinstance(s.plan, RolloutSizes) else 64
 
     def evaluate(played: Sequence[forks.Played]) -> list[float | None]:
-      values: list[float | None] = []
+      out: list[float | None] = []
       for i in range(0, len(played), size):
         places = [x.place for x in played[i : i + size]]
         count = len(places)
         places += [places[0]] * (size - count)  # one shape for the compiler
         attempts = make_attempts(np.zeros(size, np.int32), 1, s.plan.turns, 1.0)
         total = scorer(attempts, self.forks.record(places))[:count]
-        values += (special.expit(total) * (1 - 1e-9)).tolist()
-      return values
+        out += (special.expit(total) * values.BELOW_1).tolist()
+      return out
 
     return evaluate
 
@@ -129,7 +145,7 @@ def opened(
     else:
       made = outside = _outside(s, s.world, params, key, temperature)
       stack.callback(outside.close)
-    yield Opened(s, state, step, made)
+    yield Opened(s, state, step, made, seed)
 
 
 def _inside(

@@ -12,10 +12,11 @@ from agentrl.log import trajectories
 from agentrl.rollout.forks import COUNTS, Forks
 from agentrl.run import trajectory_log
 from agentrl.run.experiment import Experiment
-from agentrl.stats import intervals
+from agentrl.stats import intervals, reward_quality
 from agentrl.task.base import make_attempts
 
 AGAINST = ('best_of_n', 'sample')  # the first that is there
+PAIRS = ['right pairs', 'that share a turn']
 NAMES = {
   'calls': 'calls',
   'tokens': 'tokens sampled',
@@ -30,12 +31,13 @@ def table(found: Mapping[str, Searched]) -> str:
   """Formats success and malformed turns, with 95% intervals, and the costs.
 
   found: by searcher; against the first of AGAINST that is among them,
-    differences are over tasks.
+    differences are over tasks; by several evaluators against that of the first.
   """
-  rival = next(filter(found.__contains__, AGAINST), AGAINST[0])
+  rivals = (x for name in AGAINST for x in found if x.split(' ')[0] == name)
+  rival = next(rivals, AGAINST[0])
   against = found.get(rival)
   heads = ['searcher', 'success', f'more than {rival}', 'in the tree']
-  heads += ['malformed turns']
+  heads += ['malformed turns', *PAIRS]
   heads += [NAMES[name] for name in COUNTS]
   lines = [_line(heads), '|' + '---|' * len(heads)]
   for name, x in found.items():
@@ -46,6 +48,7 @@ def table(found: Mapping[str, Searched]) -> str:
       more = _difference(x.solved, against.solved)
     cells = [name, f'{wins / n:.1%} [{low:.1%}, {high:.1%}]', more]
     cells += [f'{x.reached.mean():.1%}', _malformed(x)]
+    cells += [_pairs(x.trees, shared) for shared in (False, True)]
     cells += [f'{x.counts[count] / n:.1f}' for count in COUNTS]
     lines.append(_line(cells))
   return '\n'.join(lines)
@@ -56,6 +59,41 @@ def _malformed(x: Searched) -> str:
   bad, task = x.malformed
   low, high = intervals.clustered(bad.tolist(), task.tolist())
   return f'{bad.mean():.1%} [{low:.1%}, {high:.1%}]'
+
+
+def _pairs(trees: Sequence[Tree], shared: bool) -> str:
+  """Formats the mean over tasks of `right_pairs`; '' where none has a pair."""
+  each = [right_pairs(tree, shared=shared) for tree in trees]
+  known = [x for x in each if x is not None]
+  if len(known) < 2:
+    return f'{known[0]:.1%} of 1 task' if known else ''
+  low, high = intervals.mean_interval(known)
+  interval = f'[{max(low, 0):.1%}, {min(high, 1):.1%}]'
+  return f'{np.mean(known):.1%} {interval} of {len(known)} tasks'
+
+
+def right_pairs(tree: Tree, *, shared: bool = False) -> float | None:
+  """Returns the share of pairs of ends whose values are as their scores.
+
+  A success and a failure at one task; equal values count half. None: no pair.
+
+  Args:
+    shared: pairs that have their first turn in common
+  """
+  ends = [
+    (tree.score[x] > 0.5, value, tree.path(x)[1])
+    for x in range(len(tree))
+    if tree.ended[x] and (value := tree.value[x]) is not None
+  ]
+  pairs = [
+    (win, lose)
+    for good, win, first in ends
+    for bad, lose, other in ends
+    if good and not bad and (first == other or not shared)
+  ]
+  if not pairs:
+    return None
+  return reward_quality.pair_accuracy(*zip(*pairs, strict=True))
 
 
 def _difference(a: np.ndarray, b: np.ndarray) -> str:

@@ -22,9 +22,11 @@ from agentrl.dataset import (
 )
 from agentrl.dataset.mixture import TrajectorySource
 from agentrl.dataset.trajectory import StoredTrajectory
+from agentrl.env import goals
 from agentrl.env.jit import base as jit_env_base
 from agentrl.log import encode, sample
 from agentrl.rollout import jit_sizes
+from agentrl.rollout.bundle import HostEnvBundle
 from agentrl.rollout.keys import Stream, step_key
 from agentrl.run.check import fields, stage_checks
 from agentrl.run.experiment import Experiment
@@ -194,8 +196,11 @@ def edited(
   for edit in spec.mix[name]:
     values = spec.values(name, edit)
     more: dict[str, Any] = {}
-    if 'tokenizer' in registry.get('edit', edit).needs:
+    needs = registry.get('edit', edit).needs
+    if 'tokenizer' in needs:
       more['words'] = s.tokenizer
+    if goals.STATED in needs and isinstance(s.world, HostEnvBundle):
+      more['family'] = s.world.family
     out = registry.bind('edit', edit, values, f'c.mix.{name}.edits')(
       out, **more
     )

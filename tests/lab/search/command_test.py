@@ -25,7 +25,11 @@ def test_what_does_not_fit_is_refused():
     command.check(['mcts'], 'true')
   with errors.raises(ValueError, '--evaluator beam outcome'):
     command.check(['mcts', 'beam'], 'outcome')
+  for of_ends in ('learned_ends', 'random'):
+    with errors.raises(ValueError, f'--evaluator lookahead {of_ends}'):
+      command.check(['mcts', 'lookahead'], of_ends)
   command.check(['mcts', 'sample'], 'outcome')
+  command.check(['beam'], 'likelihood')
 
 
 def test_which_worlds_value_their_states():

@@ -1,6 +1,7 @@
 """The table of searchers."""
 
 import numpy as np
+import pytest
 
 from agentrl.lab.search import report, run, searchers
 from agentrl.lab.search.tree import Tree
@@ -31,7 +32,7 @@ def test_a_line_says_what_a_searcher_found_and_took():
   assert row[2].startswith(f'{gap:+.1f}')
   assert cells(text, 'best_of_n')[2] == ''
   calls = sum(tree.spent for tree in found['lookahead'].trees) / 6
-  assert row[5 + COUNTS.index('calls')] == f'{calls:.1f}'
+  assert row[7 + COUNTS.index('calls')] == f'{calls:.1f}'
 
 
 def test_differences_are_from_a_sample_where_there_is_no_best_of_n():
@@ -79,3 +80,45 @@ def test_leaves_are_what_nothing_goes_on_from():
   assert report.leaves(tree) == [
     x for x in range(1, len(tree)) if x not in inner
   ]
+
+
+def tree_of(ends, values):
+  """Two first turns, and ends (first turn, score) with these values."""
+  made = Tree(0, calls=20, turns=2)
+  firsts = [made.add(0, played(i, False, 0.0), 0.5) for i in range(2)]
+  for n, ((first, score), value) in enumerate(zip(ends, values, strict=True)):
+    made.add(firsts[first], played(n, True, score), value)
+  return made
+
+
+def played(message, ended, score):
+  return Played(
+    place=0,
+    message=(message,),
+    logp=0.0,
+    reward=0.0,
+    ended=ended,
+    score=score,
+    state=b'',
+  )
+
+
+def test_pairs_are_of_a_success_and_a_failure_at_one_task():
+  ends = [(0, 1.0), (0, 0.0), (1, 0.0), (1, 0.0), (1, 1.0)]
+  tree = tree_of(ends, [0.6, 0.7, 0.1, 0.6, 0.4])
+  # 0.6 > 0.7 .1 =.6; 0.4 > 0.7 .1 .6
+  assert report.right_pairs(tree) == pytest.approx(
+    (0 + 1 + 0.5 + 0 + 1 + 0) / 6
+  )
+  assert report.right_pairs(tree, shared=True) == pytest.approx((0 + 1 + 0) / 3)
+  assert report.right_pairs(tree_of(ends[1:4], [0.7, 0.1, 0.6])) is None
+  unknown = tree_of(ends[:2], [0.6, None])
+  assert report.right_pairs(unknown) is None
+
+
+def test_several_evaluators_are_held_against_the_first():
+  by = {f'best_of_n by {x}': searched('best_of_n') for x in ('truth', 'luck')}
+  text = report.table(by)
+  assert 'more than best_of_n by truth' in text
+  assert cells(text, 'best_of_n by truth')[2] == ''
+  assert cells(text, 'best_of_n by luck')[2].startswith('+0.0')

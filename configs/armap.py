@@ -1,0 +1,65 @@
+"""ARMAP: a reward model of goals written in hindsight, which guides planning.
+
+Paper: Scaling Autonomous Agents via Automatic Reward Modeling And Planning,
+2502.12130.
+
+  explore   trajectories tau of an agent, whose own goals are thrown away
+  write     a goal g that tau+ fulfils by what it did
+  spoil     tau- that does not fulfil g: of the same first turns and another end
+            (losers 'prefix'), or from another task ('other')
+  learn     L = -log sigmoid( r(g, tau+) - r(g, tau-) ),  r a scalar head behind
+            the last message; the agent is never updated
+  plan      best of n, or Monte Carlo tree search whose ends are worth r
+
+No reward of the environment is read: the policy of a warm start explores the
+household, half of a group's attempts go on from turns of the others (collect
+'branch'), and the edit 'hindsight_pairs' puts goals into what was read. Other
+environments need goals of their own (agentrl/env/goals.py). To plan, and what
+it is held against:
+
+  python -m experiments.search --workdir=runs/armap \
+    --evaluator=mean_likelihood,likelihood,random,learned_ends \
+    --searchers=best_of_n,mcts
+  python -m experiments.search --workdir=runs/armap --temperature=0 \
+    --evaluator=likelihood --searchers=sample
+
+Losers that are too easy, of other tasks alone:
+
+  --config.hp.triplets.hindsight_pairs.losers="('other',)"
+
+Where it differs: the paper's agent, a language model, explores without a task,
+and language models write goals, refine them and write the losers; here the
+policy is shown tasks whose goals are then replaced, a rule of the world reads
+off a trajectory what could have been wanted, and losers were really played. Its
+reward model is a vision-language model with adapters. Reflexion, its third
+planner, is missing.
+
+Expect reward_model/pair_accuracy well above one half in stage `judge`. In the
+paper best of n by the learned reward is above best of n by likelihood; in a
+first look it is not (docs/SEARCH.md).
+
+  python -m experiments.train --config=configs/armap.py --workdir=runs/armap
+"""
+
+from agentrl.configs import base
+
+
+def get_config(arg=''):
+  c = base.get_config(arg, method='armap', env='household')
+  c.advantage = ('episode',)  # for metrics alone: nothing updates the policy
+  c.stream.episode = ('episode_return',)
+  c.minibatch = 'none'
+  del c.hp.minibatch
+  base.role(c, 'reward', lr=1e-3, heads=1)
+  c.signal, c.curate = ('reward_model',), ('opposite_ranks',)
+  base.hp(c, 'signal', 'reward_model', trajectory='last', steps=0)
+  base.hp(c, 'curate', 'opposite_ranks', score='outcome')
+  base.source(c, 'triplets', kind='found', last=1, edits=('hindsight_pairs',))
+  explore = {'collect': 'branch', 'hp.collect.branch.chance': 1.0}
+  explore['log.groups'] = -1
+  base.stage(c, 'explore', steps=c.steps, changes=explore)
+  judge = {'sft.mix': ('triplets',), 'sft.pairs': True}
+  judge['hp.signal.reward_model.steps'] = 1
+  base.stage(c, 'judge', kind='sft', steps=10 * c.steps, changes=judge)
+  c.stages = ('sft', 'explore', 'judge')
+  return base.finish(c)
