@@ -132,6 +132,7 @@ class Batch(struct.PyTreeNode):
   readings: dict[str, Rows] = struct.field(default_factory=dict)
   pairs: Pairs | None = None  # preferences, for losses over pairs
   written: Written | None = None  # by a service, for a memory of texts
+  practice: PyTree = None  # memory.skills.Practice that tasks were chosen by
 
   def reading(self, name: str) -> Rows:
     """Returns the rows of a reading; OWN: those that were sampled."""
@@ -164,10 +165,8 @@ class Batch(struct.PyTreeNode):
     # turn it answers.
     rows: list[list[tuple]] = []
     for turns, seen, logps in zip(tokens, context, logp, strict=True):
-      row = []
-      for i, (ids, read, nats) in enumerate(
-        zip(turns, seen, logps, strict=True)
-      ):
+      row, each_turn = [], zip(turns, seen, logps, strict=True)
+      for i, (ids, read, nats) in enumerate(each_turn):
         row += [(token, i - 1, False, 0.0) for token in read]
         row += [(x, i, True, y) for x, y in zip(ids, nats, strict=True)]
       rows.append(row)
@@ -396,6 +395,7 @@ class Attempts(struct.PyTreeNode):
   notes: Notes | None = None  # what is read; None: nothing
   role: Array | None = None  # [B] i32  of Algorithm.players; None: by seats
   texts: PyTree = None  # the bank that a service writes to; None: none does
+  practice: PyTree = None  # as of the Batch that they make
 
 
 class Seen(struct.PyTreeNode):

@@ -54,7 +54,7 @@ from agentrl.configs.sections import (
 )
 from agentrl.domain import suggest
 from agentrl.env import base as env_base
-from agentrl.env import goals, proposals
+from agentrl.env import goals, proposals, skills
 
 JUDGED = 'judged'  # the term of config argument `judged`
 
@@ -447,6 +447,7 @@ def wiring(c: ConfigDict | config.Config) -> registry.MethodSpec:
       *((env_base.DESCRIBED,) if envs.described(c) else ()),
       *((proposals.PROPOSES,) if envs.proposes(c) else ()),
       *((goals.STATED,) if envs.states_goals(c) else ()),
+      *((skills.SKILLS,) if envs.skilled(c) else ()),
       *(f'column:{name}' for name in envs.columns(c)),
       *(f'service:{name}' for name in c.service),
       *(f'span:{name}' for name in envs.spans(c)),

@@ -14,7 +14,7 @@ from ml_collections import ConfigDict
 from agentrl import domain, registry
 from agentrl.configs import config, env_sections
 from agentrl.domain import Field
-from agentrl.env import base, goals, judge, proposals, seats
+from agentrl.env import base, goals, judge, proposals, seats, skills
 from agentrl.env.jit import base as jit_base
 from agentrl.rollout import edits
 from agentrl.rollout.compaction import SUMMARY
@@ -347,9 +347,10 @@ def described(c: ConfigDict) -> bool:
 
 
 def component_services(c: ConfigDict) -> tuple[str, ...]:
-  """Returns the services that judges and memories of the config ask."""
+  """Returns the services that components of the config ask."""
   hp, services = config.to_dict(c.hp), []
-  for slot, named in (('judge', c.judge), ('memory', c.memory)):
+  several = ('task', (c.task,)), ('judge', c.judge), ('memory', c.memory)
+  for slot, named in several:
     for name in named:
       piece = registry.get(slot, name, f'c.{slot}')
       given = hp.get(slot, {}).get(name, {})
@@ -366,6 +367,11 @@ def proposes(c: ConfigDict) -> bool:
 def states_goals(c: ConfigDict) -> bool:
   """Returns whether goals of c.env can be written for what was done."""
   return not in_jit(c.env.name) and isinstance(family(c), goals.StatesGoals)
+
+
+def skilled(c: ConfigDict) -> bool:
+  """Returns whether the tasks of c.env say which skill each of them takes."""
+  return not in_jit(c.env.name) and isinstance(of(c), skills.NamesSkills)
 
 
 def needs(c: ConfigDict) -> tuple[str, ...]:

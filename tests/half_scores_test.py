@@ -11,7 +11,7 @@ from agentrl.collect import retry
 from agentrl.curate import select
 from agentrl.dataset import trajectory
 from agentrl.gateway import programs
-from agentrl.memory import task_statistics
+from agentrl.memory import skills, task_statistics
 from agentrl.prefix import lengths
 from agentrl.rollout import hinted
 from agentrl.run.play import readings
@@ -79,6 +79,20 @@ def test_in_what_is_known_of_tasks():
   after = memory.write(state, made, None, jnp.int32(0))
   np.testing.assert_array_equal(after.solved, [1, 1, 0])
   np.testing.assert_array_equal(after.unsolved, [0, 0, 1])
+
+
+def test_in_the_curve_of_a_skill():
+  attempted = {
+    'task': jnp.arange(6) // 2,
+    'outcome': jnp.float32(SCORES),
+    'counts': jnp.ones(6, bool),
+  }
+  none, count = jnp.zeros(3, bool), jnp.int32(0)
+  practice = skills.Practice(jnp.arange(3), none, none, count, count)
+  made = types.SimpleNamespace(attempted=attempted, practice=practice)
+  memory = skills.skills(capacity=3)
+  after = memory.write(memory.init(made, 3), made, None, jnp.int32(0))
+  np.testing.assert_array_equal(after.won[:, -1], [1, 1, 0])
 
 
 def test_where_a_group_is_attempted_again():

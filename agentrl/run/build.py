@@ -18,7 +18,7 @@ from agentrl.rollout.limits import EpisodeLimits
 from agentrl.run import algorithm, pretrained
 from agentrl.run.check import fields, model_checks, validate
 from agentrl.run.experiment import Experiment
-from agentrl.run.play import host_env, jit_env, readings
+from agentrl.run.play import host_env, jit_env, proposing, readings
 from agentrl.text import chat_format
 
 
@@ -161,4 +161,5 @@ def assemble(
     hints=hints,
     nulled=nulled,
     sketches=described.described(alg.spec, world, len(train), words),
+    skills=proposing.skills_of(alg.spec, world, len(train)),
   )

@@ -7,6 +7,7 @@ import numpy as np
 from agentrl.configs.config import Config
 from agentrl.dataset import host_tasks, jit_tasks
 from agentrl.env.jit import base as jit_env_base
+from agentrl.env.skills import NO_SKILLS, SkillTable
 from agentrl.learner import update
 from agentrl.nn import transformer
 from agentrl.rollout import counterfactual, hinted, jit_sizes, registered
@@ -35,6 +36,7 @@ class Experiment(NamedTuple):
   nulled: counterfactual.NullObservation | None  # of the reading 'nulled'
   # [n, D] f32  of what is first seen of each task; D = 0 where nothing looks
   sketches: np.ndarray
+  skills: SkillTable = NO_SKILLS  # of tasks to train on
 
   @property
   def seats(self) -> int:

@@ -5,4 +5,5 @@ from agentrl.task import (  # noqa: F401  register their components
   horizon,
   partial,
   pool,
+  skills,
 )

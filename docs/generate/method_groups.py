@@ -54,7 +54,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
   'teachers: distillation on what the student samples': (
     'opd', 'gkd', 'opsd', 'skill_sd', 'tt_opd', 'tcod',
   ),
-  'what is attempted: horizons': ('scalinginter',),
+  'what is attempted: horizons, skills': ('scalinginter', 'rl_experimenter'),
   'imitation of demonstrations: feedback, corrections, silence': (
     'faft', 'agentrefine', 'proactive_agent', 'smart', 'aegis_errors',
     'multicritique', 'low_param_branch',

@@ -21,9 +21,9 @@ SECTIONS = (
   ),
   (
     'Memories',
-    ('compensation', 'league', 'texts', 'role_baseline'),
-    'Of the queue of the memory `compensation`, of the bank of `texts`, and'
-    ' averages of seats.',
+    ('compensation', 'league', 'skills', 'texts', 'role_baseline'),
+    'Of the queue of the memory `compensation`, of what is practised by'
+    ' `skills`, of the bank of `texts`, and averages of seats.',
   ),
   (
     'Advantages',

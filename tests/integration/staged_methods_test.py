@@ -367,6 +367,7 @@ ALIKE = (
   'masksearch',
   'memory_r1',
   'retroformer',
+  'rl_experimenter',
   'skill_sd',
   'slea_rl',
   'tablegpt_r1',

@@ -19,6 +19,7 @@ import agentrl.signal  # noqa: F401  all of these register their pieces
 from agentrl import registry
 from agentrl.advantage import chain
 from agentrl.learner import update
+from agentrl.memory.skills import Practice
 from agentrl.ops import counting
 from agentrl.types import LinkInputs
 from tests import counting_cases as cases
@@ -344,11 +345,18 @@ APART = ('texts', 'unfinished')
 MEMORIES = [x for x in registry.names('memory') if x not in APART]
 
 
+def _practised(batch):
+  """Tasks of two skills."""
+  none, size = jnp.zeros(128, bool), len(batch.outcome)
+  skill = jnp.arange(size, dtype=jnp.int32) % 2
+  return Practice(skill, none, none, jnp.int32(1), jnp.int32(0))
+
+
 def _remembered(case):
   out = {}
   for name in MEMORIES:
     memory = registry.bind('memory', name, HP.get(name, {}))()
-    batch = case.batch.replace(readings={})
+    batch = case.batch.replace(readings={}, practice=_practised(case.batch))
     state = memory.init(batch, len(batch.outcome))
     for step in range(2):
       state = memory.write(state, batch, case.credit, jnp.int32(step))

@@ -17,7 +17,9 @@ whose codes are its own and stand in it, of some doors, as notes would:
   3
 
 With several rooms a door stands in each, and only the right code leads to the
-next: what the second room asks for is seen by those who have left the first.
+next: what the second room asks for is seen by those who have left the first. If
+tasks have from `fewest` to `rooms` rooms, a task of several is a skill that is
+made of its doors.
 
 A model that is trained on told tasks alone guesses evenly where a door has no
 note, knows none of the lasting codes, and follows notes that are wrong as well.
@@ -70,6 +72,9 @@ class DoorCodes:
   numbered: bool = True  # a number stands before the first door
   told: bool = False  # tasks have codes of their own, and notes of some
   teach: bool = False  # the system text states the rules
+  fewest: Annotated[int, domain.Whole(0, most='rooms')] = (
+    0  # rooms of a task, at least; 0: all have `rooms`
+  )
 
   columns: ClassVar[tuple[str, ...]] = ('noted',)
   worker: ClassVar[str] = 'thread'
@@ -99,6 +104,10 @@ class DoorCodes:
   def describe(self, task: Mapping[str, Any]) -> str:
     return observation(task)
 
+  def skill(self, task: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns the doors of a task: to open each is a basic skill."""
+    return tuple(task['door'])
+
   def env(self) -> 'DoorCodesEnv':
     return DoorCodesEnv(self.codes)
 
@@ -110,8 +119,9 @@ class DoorCodes:
 
   def draw(self, rng: np.random.Generator) -> dict[str, Any]:
     """Draws a task."""
+    rooms = self._draw_rooms(rng)
     door, case = [int(rng.integers(self.doors))], int(rng.integers(CASES))
-    door += rng.integers(self.doors, size=self.rooms - 1).tolist()
+    door += rng.integers(self.doors, size=rooms - 1).tolist()
     codes, notes = self.lasting(), list[str]()
     if self.told:
       codes = rng.integers(1, self.codes + 1, self.doors).tolist()
@@ -123,6 +133,14 @@ class DoorCodes:
       'code': int(''.join(str(codes[i]) for i in door)),
       'notes': notes,
     }
+
+  def _draw_rooms(self, rng: np.random.Generator) -> int:
+    """Draws how many rooms a task has: every list of doors is as likely."""
+    if not self.fewest:
+      return self.rooms
+    count = np.arange(self.fewest, self.rooms + 1)
+    lists = float(self.doors) ** count
+    return int(rng.choice(count, p=lists / lists.sum()))
 
 
 def note(door: int, code: int) -> str:

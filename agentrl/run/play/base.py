@@ -9,6 +9,7 @@ from agentrl.judge.panel import Judgement
 from agentrl.learner.algorithm import Algorithm
 from agentrl.rollout.record import Record
 from agentrl.rollout.tickets import Collect
+from agentrl.service.base import Service
 from agentrl.types import Attempts, Batch, Metrics, PyTree
 
 # Messages of a trajectory, each its tokens.
@@ -68,6 +69,9 @@ class EnvSampler(Protocol):
 
   def update_service_params(self, params: dict[str, PyTree]) -> None:
     """Takes the parameters of all roles, before any of the others plays."""
+
+  def service(self, name: str) -> Service:
+    """Returns the service of a name of c.service; KeyError: it has none."""
 
 
 class Beside(NamedTuple):

@@ -48,6 +48,7 @@ from agentrl.run.play.base import Newest, Script
 from agentrl.run.play.judges import Judges
 from agentrl.run.play.services import Services
 from agentrl.runtime import distributed
+from agentrl.service.base import Service
 from agentrl.types import (
   Attempts,
   Batch,
@@ -152,6 +153,10 @@ class HostSampler:
   def update_service_params(self, params) -> None:
     """Takes the parameters of all roles, for services that are one of them."""
     self._services.update_params(params)
+
+  def service(self, name: str) -> Service:
+    """Returns a service that components ask."""
+    return self._services.named(name)
 
   def play(self, policy, attempts: Attempts, key, version: int = 0) -> Record:
     """Plays the attempts to their end: host arrays."""

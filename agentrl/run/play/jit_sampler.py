@@ -20,6 +20,7 @@ from agentrl.run.play.base import Newest, Script
 from agentrl.run.play.judges import Judges
 from agentrl.run.play.services import Services
 from agentrl.runtime import distributed
+from agentrl.service.base import Service
 from agentrl.types import Attempts, Batch, CollectInputs, Metrics
 
 
@@ -94,6 +95,10 @@ class JitSampler:
   def update_service_params(self, params) -> None:
     """Does nothing: environments inside jit ask no service."""
 
+  def service(self, name: str) -> Service:
+    """Raises KeyError: nothing asks one."""
+    raise KeyError(name)
+
 
 class JudgedJitSampler(JitSampler):
   """The same, with a batch that judges see on the host before its rewards.
@@ -156,6 +161,9 @@ class JudgedJitSampler(JitSampler):
 
   def update_service_params(self, params) -> None:
     self._services.update_params(params)
+
+  def service(self, name: str) -> Service:
+    return self._services.named(name)
 
   def verdicts(self, key: str) -> list[Judgement]:
     return self._judges.of(key)

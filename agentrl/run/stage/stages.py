@@ -17,12 +17,14 @@ from agentrl.learner import algorithm as algorithm_lib
 from agentrl.learner import policies
 from agentrl.learner import update as update_lib
 from agentrl.log.sample import TrajectoryLogger
+from agentrl.memory import skills
+from agentrl.memory.skills import Practice
 from agentrl.rollout import stale
 from agentrl.rollout.keys import Stream, step_key, stream_key
-from agentrl.run import describe, trajectory_log
+from agentrl.run import describe, placement, trajectory_log
 from agentrl.run.experiment import Experiment
 from agentrl.run.play import collect as collect_lib
-from agentrl.run.play import host_env, seating, strategies
+from agentrl.run.play import host_env, proposing, seating, strategies
 from agentrl.run.play.base import ALONE, Beside, EnvSampler, Newest
 from agentrl.run.play.recalled import EVALUATION, recalled
 from agentrl.run.seed_axis import SeedAxis
@@ -68,7 +70,8 @@ def rl_stage(
 
   def task(state: TrainState, step: int) -> Attempts:
     old = stale.oldest(state)
-    attempts = choose_tasks(s, old, step - start)
+    told = proposing.practice(s, playing, old, step - start)
+    attempts = choose_tasks(s, old, step - start, told)
     attempts = recalled(s, old.memory, attempts, step - start)
     for source in given:
       attempts = source.prefixed(attempts, step - start)
@@ -115,6 +118,7 @@ def collector(
     key = step_key(old.key, Stream.ROLLOUT, step)
     policy = algorithm_lib.played_params(alg, old.params)
     version = policies.played_versions(alg, old.step if bound else step)
+    told, attempts = attempts.practice, attempts.replace(practice=None)
     play = player.collect
     if newest is not None:
       given = follow(alg, newest, state, (policy, int(version)))
@@ -124,6 +128,8 @@ def collector(
       both = now, policies.played_versions(alg, step)
       play = functools.partial(play, newest=lambda: both)
     batch, seen = play(policy, attempts, key, version)
+    if told is not None:
+      batch = batch.replace(practice=placement.replicated(told))
     if stale.has_ages(alg.spec, bound):
       now = policies.played_versions(alg, step)
       batch, ages = stale.aged(batch, now)
@@ -161,17 +167,25 @@ def follow(
   return policy
 
 
-def choose_tasks(s: Experiment, state: TrainState, at: int) -> Attempts:
+def choose_tasks(
+  s: Experiment, state: TrainState, at: int, told: Practice | None = None
+) -> Attempts:
   """Chooses what an RL stage attempts at its step `at`, counted from its start.
 
   Memories that tasks are chosen by come to the host.
+
+  Args:
+    told: what is practised from now on; None: the method practises no skills
   """
   spec = s.algorithm.spec
   choose = registry.bind('task', spec.task, spec.values('task', spec.task))
   needs = registry.needs(spec, 'task', 'task', spec.task)
   pools = [x.partition(':')[2] for x in needs if 'memory:' in x]
   memory = jax.device_get({name: state.memory[name] for name in pools})
-  return choose(collect_lib.plan(s), memory, at)
+  if told is not None:
+    memory['skills'] = skills.decided(memory['skills'], told, at)
+  chosen = choose(collect_lib.plan(s), memory, at)
+  return chosen.replace(practice=told)
 
 
 def make_stages(
