@@ -13,14 +13,14 @@ A component is a function registered under (slot, name). It declares what it
   older_tokens    batches whose tokens are of several policy versions
   newest_branches branches by the policy of now, of attempts by an older one
   given_turns     attempts that go on from turns that were played before
+  listed          preferences that are the order of the data, see sft.pairs
   env:<ability>   fork, oracle, ...          memory:<name>  service:<name>
 
 `{hp}` in such a string is replaced by that hyper-parameter of the component.
 `*hp` expands a tuple of names to a column each, `term:*hp` to a term each; the
-name OUTCOME stands for the task's own score, which every batch has.
-Links declare the level they take and give: 'turn' ([B, K]) or 'token'
-([N, T]); a turn-level link cannot follow a token-level one. Judges declare what
-they take, see judge/item.py.
+name OUTCOME stands for the task's own score, which every batch has. Links
+declare the level they take and give: 'turn' ([B, K]) or 'token' ([N, T]); a
+turn-level link cannot follow a token-level one. Of judges, see judge/item.py.
 
 Hyper-parameters declare their domains as `Annotated` types (domain.py); what
 they mean stands in the Args of the docstring, or as a text in that type.

@@ -179,6 +179,33 @@ def ranked_factors(
   return _largest(batch, jnp.where(mates & wins, rank, -jnp.inf), most)
 
 
+def _listed(spec: registry.MethodSpec, config: Any) -> str:
+  """Returns '' if the data tell which half of a pair is the better one."""
+  if not config.sft.pairs:
+    return (
+      "sft.pairs must be True for curate 'as_listed', which takes the order of"
+      " the data for a preference, got False; or choose 'opposite_ranks'"
+    )
+  return fits(spec, config)
+
+
+@registry.register(
+  'curate', needs=('column:group',), gives=('pairs', 'listed'), check=_listed
+)
+def as_listed(batch: Batch) -> Batch:
+  """Pairs the first trajectory of each group with its second.
+
+  For sft.pairs, whose data are winners and losers in turn, a group each: which
+  is better was decided when they were listed, not by their outcomes.
+  """
+  peers, live = select.peer_ids(batch), counting.trajectories(batch)
+  place = select.rank(jnp.zeros_like(batch.outcome), peers, live)
+  second = _mates(peers, live) & (place[None] == 1)
+  lose = jnp.argmax(second, axis=1)
+  chosen = live & (place == 0) & jnp.any(second, axis=1)
+  return _with(batch, jnp.arange(len(place)), lose, chosen)
+
+
 @registry.register(
   'curate',
   needs=('column:group', 'column:state'),

@@ -96,6 +96,48 @@ def in_pairs(xs: Trajectories, *, most: Count = 4, margin: NotNegative = 0.0):
   return selections.in_pairs(xs, most=most, margin=margin)
 
 
+@registry.register(
+  'edit', needs=('term:{answer}', 'term:{malformed}', 'term:{process}')
+)
+def process_pairs(
+  xs: Trajectories,
+  *,
+  answer: Named = 'f1',
+  malformed: Named = 'invalid',
+  process: Named = 'evidence_coverage',
+  right: NotNegative = 0.5,
+  least: NotNegative = 0.2,
+  margin: NotNegative = 0.05,
+  most: Count = 3,
+):
+  """Lists a good path of each task with worse ones, for sft.pairs (TeaRAG).
+
+    winner  Σ answer > right,  Σ malformed = 0,  Σ process > least
+    loser   Σ malformed > 0,  or Σ answer ≤ right,  or Σ process less by margin
+
+  Sums are over turns (arXiv 2511.05385). The path of most process is paired
+  with losers of each kind in turn. Both halves may be right, so that the stage
+  that reads them needs curate 'as_listed'.
+
+  Args:
+    answer, malformed, process: terms of turns
+    right: threshold of the answer
+    least: threshold of the process
+    margin: by how much more a right path must be worse
+    most: pairs of a task
+  """
+
+  def score(x: StoredTrajectory) -> selections.PathScore:
+    names = answer, malformed, process
+    return selections.PathScore(
+      *(sum(t.terms.get(name, 0.0) for t in x.turns) for name in names)
+    )
+
+  return selections.process_pairs(
+    xs, score, most=most, right=right, least=least, margin=margin
+  )
+
+
 @registry.register('edit')
 def select(
   xs: Trajectories,

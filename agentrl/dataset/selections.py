@@ -4,10 +4,13 @@ Nothing of a trajectory is changed. Equal ones keep the order of the list.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
+from typing import NamedTuple
 
 from agentrl.dataset.trajectory import StoredTrajectory
 
 Score = Callable[[Sequence[StoredTrajectory]], list[float]]
+_ROUNDING = 1e-6  # of terms, which are stored as float32
 
 
 def length(xs: Sequence[StoredTrajectory]) -> list[float]:
@@ -98,14 +101,70 @@ def in_pairs(
   half of them; of equal outcomes the first in the list is better. A pair that
   does not differ by more than margin is left out.
   """
-  tasks: dict[int | str, list[StoredTrajectory]] = {}
-  for x in xs:
-    tasks.setdefault(x.task, []).append(x)
   out: list[StoredTrajectory] = []
-  for members in tasks.values():
+  for members in _by_task(xs):
     ranked = sorted(members, key=lambda x: -x.outcome)
     for r in range(min(most, len(ranked) // 2)):
       win, lose = ranked[r], ranked[-1 - r]
       if win.outcome - lose.outcome > margin:
         out += [win, lose]
   return out
+
+
+class PathScore(NamedTuple):
+  """What a path through a task is preferred by."""
+
+  answer: float  # how right it is
+  malformed: float  # messages that were not understood
+  process: float  # what it covers, for each of its steps
+
+
+def process_pairs(
+  xs: Sequence[StoredTrajectory],
+  score: Callable[[StoredTrajectory], PathScore],
+  *,
+  most: int,
+  right: float,
+  least: float,
+  margin: float,
+) -> list[StoredTrajectory]:
+  """Lists a good path of each task and what it is preferred to, in turn.
+
+  The winner has nothing malformed, answer > right and process > least; of
+  several the one of most process, then of the best answer, then the first.
+  Losers are malformed, or else wrong (answer ≤ right), or else weaker (process
+  lower by more than margin). They are taken weaker, wrong, malformed in turn,
+  of each kind the least process first, `most` in all. A task without a winner
+  or a loser makes no pair. Comparisons are strict, to 1e-6.
+  """
+  out: list[StoredTrajectory] = []
+  for members in _by_task(xs):
+    paths = sorted(((score(x), x) for x in members), key=lambda p: p[0].process)
+    good = [(s, x) for s, x in paths if not s.malformed and _above(s, right)]
+    winners = [(s, x) for s, x in good if s.process - least > _ROUNDING]
+    if not winners:
+      continue
+    best, win = max(winners, key=lambda p: (p[0].process, p[0].answer))
+    bar = best.process - margin - _ROUNDING
+    weaker = [x for s, x in good if s.process < bar]
+    wrong = [x for s, x in paths if not s.malformed and not _above(s, right)]
+    malformed = [x for s, x in paths if s.malformed]
+    kinds = zip_longest(weaker, wrong, malformed)
+    losers = [x for some in kinds for x in some if x is not None]
+    for lose in losers[:most]:
+      out += [win, lose]
+  return out
+
+
+def _above(s: PathScore, right: float) -> bool:
+  return s.answer - right > _ROUNDING
+
+
+def _by_task(
+  xs: Sequence[StoredTrajectory],
+) -> list[list[StoredTrajectory]]:
+  """Groups trajectories by task, tasks in the order of their first ones."""
+  tasks: dict[int | str, list[StoredTrajectory]] = {}
+  for x in xs:
+    tasks.setdefault(x.task, []).append(x)
+  return [*tasks.values()]

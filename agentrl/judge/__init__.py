@@ -4,6 +4,7 @@ from agentrl.judge import (  # noqa: F401  register their pieces
   atoms,
   checklists,
   comparison,
+  coverage,
   evidence,
   factored,
   formats,

@@ -227,6 +227,19 @@ def simpo(
   return _of_margin(-jax.nn.log_sigmoid(d - target), d, x, h)
 
 
+@_register()
+def winner_nll(x: LossInputs) -> Loss:
+  """−m_win,  m = s / n, nats per token of what was preferred.
+
+  Beside `dpo` it keeps winners likely, which DPO alone allows to fall as long
+  as losers fall more (2404.19733); its coefficient weighs it.
+  """
+  h = halves(x)
+  nll = -_logp(x, h, 'mean')[:, 0]
+  metrics = {'nll': ppo.metric(nll, h.weight)}
+  return _value(jnp.stack([nll, nll], axis=1), x, h), metrics
+
+
 @_register('signal:{reference}')
 def kto(
   x: LossInputs,

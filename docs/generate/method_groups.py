@@ -59,7 +59,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
     'faft', 'agentrefine', 'proactive_agent', 'smart', 'aegis_errors',
     'multicritique', 'low_param_branch',
   ),
-  'preferences: pairs of own attempts': ('dpo', 'agent_q', 'preflexor'),
+  'preferences: pairs of own attempts': (
+    'dpo', 'agent_q', 'preflexor', 'tearag_ipdpo',
+  ),
   'reward models: of factors, principles, users, dimensions and hindsight': (
     'heron', 'salmon', 'vpl', 'recrm_bench', 'armap',
   ),

@@ -60,6 +60,19 @@ def clear(a, b, margin=0.0):
   return a - b > max(margin, 1e-9)
 
 
+def test_the_order_of_a_group_is_its_preference():
+  """Whatever its members are worth; who does not count is passed over."""
+  members = {}
+  for i, g in enumerate(STORY.group):
+    if i != OUT:
+      members.setdefault(g, []).append(i)
+  several = [x for x in members.values() if len(x) > 1]
+  want = {((a, -1), (b, -1)): 1.0 for a, b, *_ in several}
+  assert pairs_of('as_listed') == want
+  total = [sum(x) for x in STORY.reward]
+  assert any(total[a] < total[b] for (a, _), (b, _) in want)
+
+
 @pytest.mark.parametrize('most', [1, 2, 9])
 def test_opposite_ranks(most):
   ranked, total = groups()
@@ -144,6 +157,7 @@ COMPARED = {
   'every_pair': {'most': 50},
   'ranked_factors': {'factors': ('worth',), 'most': 50},
   'same_state': {},
+  'as_listed': {},
 }
 
 

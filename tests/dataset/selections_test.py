@@ -1,5 +1,6 @@
 """Selections against plain references."""
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -64,3 +65,65 @@ def test_a_function_is_a_key_and_mistakes_are_refused():
     selections.select(xs, key='size', n=1)
   with errors.raises(ValueError, 'n -1'):
     selections.select(xs, key='length', n=-1)
+
+
+def path(step, task, answer, malformed, process):
+  """A path, known by its step, and what it is scored."""
+  return story(step, turns=1, step=step, task=task), selections.PathScore(
+    answer, malformed, process
+  )
+
+
+def paired(paths, **how):
+  """(winner, loser) of the pairs, by the steps of the paths."""
+  score = {x.step: s for x, s in paths}
+  how = dict(most=9, right=0.5, least=0.2, margin=0.05) | how
+  xs = [x for x, _ in paths]
+  out = selections.process_pairs(xs, lambda x: score[x.step], **how)
+  assert all(x.task == y.task for x, y in zip(out[::2], out[1::2], strict=True))
+  return [(x.step, y.step) for x, y in zip(out[::2], out[1::2], strict=True)]
+
+
+GROUP = [
+  path(0, 7, 1.0, 0, 0.25),  # right, in detours
+  path(1, 7, 1.0, 0, 0.5),  # right
+  path(2, 7, 1.0, 1, 0.4),  # right, but not always understood
+  path(3, 7, 0.0, 0, 0.5),  # wrong, whatever it has read
+  path(4, 7, 0.5, 0, 0.1),  # not above the threshold
+  path(5, 7, 0.8, 0, 0.47),  # no worse by the margin
+  path(6, 8, 0.0, 0, 0.0),  # of another task, which nobody solves
+]
+
+
+def test_the_best_path_is_preferred_to_worse_ones_of_each_kind():
+  assert paired(GROUP) == [(1, 0), (1, 4), (1, 2), (1, 3)]
+  assert paired(GROUP, most=2) == [(1, 0), (1, 4)]
+  assert paired(GROUP, margin=0.3) == [(1, 4), (1, 2), (1, 3)]
+  assert (1, 5) in paired(GROUP, margin=0.02)
+  assert paired(GROUP[::-1]) == paired(GROUP)
+
+
+def test_thresholds_are_strict_for_float32_too():
+  third = float(np.float32(1 / 3))
+  two = [path(0, 7, 1.0, 0, third), path(1, 7, 0.0, 0, 0.0)]
+  assert paired(two, least=0.33) == [(0, 1)]
+  assert not paired(two, least=1 / 3)
+  assert not paired(two, right=1.0)
+  fifth = [path(0, 7, 1.0, 0, 0.7), path(1, 7, 1.0, 0, np.float32(0.5))]
+  assert not paired(fifth, margin=0.2)
+  assert paired(fifth, margin=0.19) == [(0, 1)]
+
+
+@pytest.mark.parametrize(
+  'without',
+  [
+    GROUP[6:],  # nobody is right
+    GROUP[1:2],  # nobody else
+    [GROUP[1], GROUP[5]],  # as good
+    [GROUP[2], GROUP[3]],  # right but not understood
+    [path(0, 7, 1.0, 0, 0.2), GROUP[3]],  # right, and covers nothing
+    [],
+  ],
+)
+def test_a_task_without_a_pair_makes_none(without):
+  assert paired(without) == []

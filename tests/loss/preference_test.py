@@ -34,6 +34,7 @@ CASES = (
   ('ipo', {'beta': 0.7, 'per': 'mean'}),
   ('orpo', {'odds': 0.6}),
   ('simpo', {'beta': 1.5, 'target': 0.4}),
+  ('winner_nll', {}),
   ('kto', {'beta': 0.4, 'win': 1.3, 'lose': 0.6}),
 )
 
@@ -92,6 +93,8 @@ def by_hand(name, hp, logp, still):
     elif name == 'simpo':
       d = a['logp'] / a['n'] - b['logp'] / b['n']
       loss = -np.log(sigmoid(hp['beta'] * d - hp['target']))
+    elif name == 'winner_nll':
+      loss = -a['logp'] / a['n']
     else:
       good = 1 - sigmoid(hp['beta'] * (ratio(a) - z))
       bad = 1 - sigmoid(hp['beta'] * (z - ratio(b)))

@@ -301,6 +301,7 @@ def curated():
 # are none here, or make pairs.
 KEEP_ALL = {'train_prefix', 'within_frontier'}
 PAIRS = {
+  'as_listed',
   'every_pair',
   'node_pairs',
   'opposite_ranks',

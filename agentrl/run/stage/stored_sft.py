@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from agentrl import registry
+from agentrl.configs import base
 from agentrl.dataset import trajectory_store
 from agentrl.dataset.trajectory import HISTORIES, StoredTrajectory
 from agentrl.dataset.trajectory_store import TrajectoryStore
@@ -38,7 +40,8 @@ def check(s: Experiment, heads: np.ndarray, name: str) -> None:
     name: of where they are from
   """
   if s.config.sft.pairs:
-    in_turn(heads, name)
+    listed = 'listed' in registry.provided(base.wiring(s.config))
+    in_turn(heads, name, by_outcome=not listed)
   fits = [HISTORIES.index(x) for x in (s.plan.history, '')]
   wrong = ~np.isin(heads['history'], fits) & (heads['turns'] > 1)
   if np.any(wrong):
@@ -75,12 +78,13 @@ def check(s: Experiment, heads: np.ndarray, name: str) -> None:
       )
 
 
-def in_turn(heads: np.ndarray, name: str) -> None:
+def in_turn(heads: np.ndarray, name: str, by_outcome: bool = True) -> None:
   """Raises ValueError unless winners and losers of a task come in turn.
 
   Args:
     heads: [n] trajectory_store.HEAD
     name: of where they are from
+    by_outcome: a winner's outcome is above the loser's
   """
   fix = 'edit the source into pairs, or import a file of preferences'
   if len(heads) % 2:
@@ -89,7 +93,9 @@ def in_turn(heads: np.ndarray, name: str) -> None:
       f' {len(heads)} trajectories, an odd number; {fix}'
     )
   win, lose = heads[::2], heads[1::2]
-  wrong = (win['task'] != lose['task']) | (win['outcome'] <= lose['outcome'])
+  wrong = win['task'] != lose['task']
+  if by_outcome:
+    wrong |= win['outcome'] <= lose['outcome']
   if np.any(wrong):
     place = int(np.argmax(wrong))
     one, other = win[place], lose[place]

@@ -99,6 +99,9 @@ def test_losers_are_not_left_out(folder):
     stored_sft.in_turn(store.heads[:15], 'mine')
   with errors.raises(ValueError, 'sft.pairs 0.0 1.0'):
     stored_sft.in_turn(store.heads[::-1], 'mine')
+  stored_sft.in_turn(store.heads[::-1], 'mine', by_outcome=False)
+  with errors.raises(ValueError, 'sft.pairs tasks'):
+    stored_sft.in_turn(store.heads[1:-1], 'mine', by_outcome=False)
   shuffled = store.take(np.random.default_rng(0).permutation(16))
   again = selections.in_pairs(shuffled)
   assert [x.outcome for x in again] == [1, 0] * 8
