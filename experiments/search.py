@@ -1,10 +1,8 @@
 """Compares searchers at one budget of calls, on the held-out tasks of a run.
 
   python -m experiments.search --workdir=runs/ppo --calls=112 --tasks=64
-  python -m experiments.search --workdir=runs/ppo --evaluator=outcome \
-    --searchers=sample,best_of_n,mcts
-  python -m experiments.search --workdir=runs/armap \
-    --evaluator=mean_likelihood,learned_ends --searchers=best_of_n,mcts
+  python -m experiments.search --workdir=runs/ppo --searchers=best_of_n,mcts \
+    --evaluator=outcome,likelihood
 
 Every searcher may ask the newest policy for as many messages at each task and
 stops at a known success. Prints success and malformed turns with intervals, and
@@ -28,16 +26,14 @@ _EVALUATOR = cli.flag(
   'evaluator',
   'truth',
   Text(),
-  'Values, one or several with commas between: truth of the environment,'
-  ' learned rewards (learned_ends: of ends alone), outcome of ends, likelihood'
+  'Values, with commas between: truth of the environment, learned rewards'
+  ' (learned_ends: of ends alone), outcome of ends, likelihood'
   ' (mean_likelihood: of a token), random',
 )
 _CALLS = cli.flag('calls', 112, COUNT, 'Messages for each task, at most')
 _TASKS = cli.flag('tasks', 64, COUNT, 'Number of tasks')
 _TOGETHER = cli.flag('together', 64, COUNT, 'Tasks at a time, in memory')
-_WIDTH = cli.flag(
-  'width', 4, COUNT, 'Calls of a node before its children, or of a vote'
-)
+_WIDTH = cli.flag('width', 4, COUNT, 'Messages tried at a turn before the next')
 _C = cli.flag('c', 1.0, Real(0, 1e6), 'Weight of exploration')
 _TEMPERATURE = cli.flag(
   'temperature', 1.0, Real(0, 100), 'Temperature of the sampling'

@@ -25,7 +25,7 @@ from agentrl.ops import counting
 from agentrl.rollout.keys import Stream, step_key
 from agentrl.signal import gradient_steps, reward_model
 from agentrl.signal.base import Context, Signal
-from agentrl.types import Array, Batch, Outputs
+from agentrl.types import Array, Batch, Metrics, Outputs
 
 NAME = 'multi_head_reward'
 
@@ -59,6 +59,26 @@ def truths(batch: Batch, dimensions: tuple[str, ...]) -> Array:
 def counted(batch: Batch) -> Array:
   """Marks turns that the model is judged and learns by: [B, K] bool."""
   return counting.counted(batch, 'trajectory') & returns.sampled_turns(batch)
+
+
+def read(out: Outputs, batch: Batch, heads: int) -> Array:
+  """Reads h, of each turn and head: [B, K, D]."""
+  each = [
+    reward_model.turn_scores(out.value[..., i], batch) for i in range(heads)
+  ]
+  return jnp.stack(each, axis=-1)
+
+
+def measure(h: Array, batch: Batch, dimensions: tuple[str, ...]) -> Metrics:
+  """Measures which turns heads tell, and which are good, by dimension."""
+  told: Metrics = {}
+  y, weight = truths(batch, dimensions), counted(batch).astype(jnp.float32)
+  for i, name in enumerate(dimensions):
+    good = y[..., i] > 0.5
+    right = (h[..., i] > 0) == good
+    told[f'{NAME}/accuracy_{name}'] = ppo.metric(right, weight)
+    told[f'{NAME}/share_{name}'] = ppo.metric(good, weight)
+  return told
 
 
 @registry.register(
@@ -103,26 +123,13 @@ def multi_head_reward(
   d = len(dimensions)
   w = jnp.asarray(weights or (1 / d,) * d, jnp.float32)
 
-  def heads(out: Outputs, batch: Batch) -> Array:
-    """Reads h: [B, K, D]."""
-    each = [
-      reward_model.turn_scores(out.value[..., i], batch) for i in range(d)
-    ]
-    return jnp.stack(each, axis=-1)
-
   def score(state, batch, signals):
     role = reward_model.ROLE
     out = context.outputs(role, state.params[role], batch.rows, 'value')
-    h, y = heads(out, batch), truths(batch, dimensions)
+    h = read(out, batch, d)
     step = reward_model.parts(jax.nn.sigmoid(h) @ w, batch, trajectory)
     said, told = reward_model.fields(NAME, step, batch)
-    weight = counted(batch).astype(jnp.float32)
-    for i, name in enumerate(dimensions):
-      good = y[..., i] > 0.5
-      right = (h[..., i] > 0) == good
-      told[f'{NAME}/accuracy_{name}'] = ppo.metric(right, weight)
-      told[f'{NAME}/share_{name}'] = ppo.metric(good, weight)
-    return said, told
+    return said, told | measure(h, batch, dimensions)
 
   def update(state, batch, signals, credit):
     if not steps:
@@ -132,7 +139,7 @@ def multi_head_reward(
     y = jnp.where(jax.random.bernoulli(key, noise, y.shape), 1 - y, y)
 
     def loss(out):
-      h = heads(out, batch)
+      h = read(out, batch, d)
       each = jnp.where(counts, jax.nn.softplus(h) - y * h, 0)
       return jnp.sum(each) / jnp.maximum(jnp.sum(counts), 1), {}
 
