@@ -14,18 +14,13 @@ Paper: Scaling Autonomous Agents via Automatic Reward Modeling And Planning,
 No reward of the environment is read: the policy of a warm start explores the
 household, half of a group's attempts go on from turns of the others (collect
 'branch'), and the edit 'hindsight_pairs' puts goals into what was read. Other
-environments need goals of their own (agentrl/env/goals.py). To plan, and what
-it is held against:
+environments need goals of their own (agentrl/env/goals.py). To plan by it and,
+for comparison, by likelihood and chance:
 
   python -m experiments.search --workdir=runs/armap \
-    --evaluator=mean_likelihood,likelihood,random,learned_ends \
-    --searchers=best_of_n,mcts
-  python -m experiments.search --workdir=runs/armap --temperature=0 \
-    --evaluator=likelihood --searchers=sample
+    --evaluator=learned_ends,mean_likelihood,random --searchers=best_of_n,mcts
 
-Losers that are too easy, of other tasks alone:
-
-  --config.hp.triplets.hindsight_pairs.losers="('other',)"
+Easier losers: --config.hp.triplets.hindsight_pairs.losers="('other',)"
 
 Where it differs: the paper's agent, a language model, explores without a task,
 and language models write goals, refine them and write the losers; here the
@@ -34,9 +29,9 @@ off a trajectory what could have been wanted, and losers were really played. Its
 reward model is a vision-language model with adapters. Reflexion, its third
 planner, is missing.
 
-Expect reward_model/pair_accuracy well above one half in stage `judge`. In the
-paper best of n by the learned reward is above best of n by likelihood; in a
-first look it is not (docs/SEARCH.md).
+Expect reward_model/pair_accuracy well above one half, and best of n by the
+learned reward above that by likelihood; a first look saw the one, not the other
+(docs/SEARCH.md).
 
   python -m experiments.train --config=configs/armap.py --workdir=runs/armap
 """

@@ -3,7 +3,7 @@
 Paper: Enhancing the General Agent Capabilities of Low-Parameter LLMs through
 Tuning and Multi-Branch Reasoning, 2403.19962.
 
-  general  L = -sum log pi over conversations of another world: the model before
+  general  L = -sum log pi over conversations of another world, before tuning
   tune     the same L over batches of agent demonstrations and general ones,
            shares w_agent : w_general = 3 : 1
   play     a_k = mode{ a^1 .. a^n ~ pi(. | history) }, the most frequent of n

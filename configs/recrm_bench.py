@@ -29,11 +29,9 @@ model, the world and its noise are ours. Its reward models are measured by their
 accuracy, as here, each in its own dimension, on the tasks of the stage rl.
 
 Expect accuracy_followed, _relevant and _factual above the share of what is
-commoner, that of clicks, which chance decides, not much above it; and
-rollout/factual to rise, with clicks alone to fall. At the size of a smoke test
-only accuracy_followed was above, after one gradient step to a batch (now four),
-and the hybrid was behind (docs/results/first_looks.md): see first that every
-head has learned.
+commoner, and rollout/factual to rise, with clicks alone to fall. Not seen at
+the size of a smoke test, where one head of four had learned and the hybrid was
+behind (docs/results/first_looks.md).
 
   python -m experiments.train --config=configs/recrm_bench.py \
     --workdir=runs/recrm_bench

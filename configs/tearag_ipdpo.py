@@ -11,32 +11,17 @@ Framework, 2511.05385; its iterative process-aware DPO (IP-DPO).
             pi_r = argmin -log sigmoid( beta (r_win - r_lose) ) - m_win
             r = sum log pi - log pi_{r-1},  m_win = mean log pi of the chosen
 
-Sums are over what the policy wrote; what it retrieved is masked. `sample_r`
-trains nothing and logs all, `fit_r` reads the pairs of the stage before it
-(edit 'process_pairs'), and its reference is the policy as it begins. The best
-path of a question is paired with worse ones, each kind in turn.
+Sums are over what the policy wrote. A fit's reference is the policy before it.
 
-Retrieval is by personalised PageRank on a graph of passages and terms, with
-restarts at the passages of most terms of the query, one passage for each call.
-The paper weighs the query by 1 and its entities by 0.5, and shows 5 passages
-or triplets. Demonstrations search in detours too, so that right paths differ in
-length. They write no notes, so that the paper's third matching, with the
-summary of a step, has no text:
+Where it differs: retrieval is by PageRank on a graph of passages and terms, one
+passage for each call; sim is ROUGE-L of words, not a reranker's; thresholds and
+weights are ours. Demonstrations search in detours, so that right paths differ
+in length, and write no notes, so that the paper's third matching, with the
+summary of a step, has no text (hp.judge.evidence_coverage.parts). Pairs by the
+answer alone: --config.mix.paired.edits="('in_pairs',)". Expect as many right
+answers as of such pairs, in fewer messages each.
 
-  --config.env.careful=0.0 --config.env.notes \
-  --config.rollout.max_message_tokens=96 \
-  --config.hp.judge.evidence_coverage.parts="('query', 'context', 'summary')"
-
-sim is ROUGE-L of words, not a reranker. Thresholds and weights are ours. Pairs
-by the answer alone, DPO on outcomes:
-
-  --config.mix.paired.edits="('in_pairs',)"
-
-Expect as many right answers as of outcome pairs, in fewer messages each
-(eval/turns_solved).
-
-  python -m experiments.train --config=configs/tearag_ipdpo.py \
-    --workdir=runs/tearag_ipdpo
+  python -m experiments.train --config=configs/tearag_ipdpo.py --workdir=runs/t
 """
 
 from agentrl.configs import base

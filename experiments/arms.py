@@ -14,7 +14,11 @@ import sys
 
 from agentrl import cli, domain
 
-DESIGNS = ('compaction', 'training_free')  # docs/results has a page of each
+DESIGNS = (
+  'compaction',
+  'session_memory',
+  'training_free',
+)  # docs/results has a page of each
 
 _DESIGN = cli.flag('design', None, domain.OneOf(*DESIGNS), 'What is compared')
 _SEEDS = cli.flag('seeds', 5, domain.Whole(2), 'Runs of each arm')

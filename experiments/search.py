@@ -4,11 +4,11 @@
   python -m experiments.search --workdir=runs/ppo --searchers=best_of_n,mcts \
     --evaluator=outcome,likelihood
 
-Every searcher may ask the newest policy for as many messages at each task and
-stops at a known success. Prints success and malformed turns with intervals, and
-what it took: calls, tokens, turns of environments, turns that they replayed
-because they cannot fork. `vote` and `vote_paths` need no values. Trees are
-logged for the viewer below <workdir>/evaluations, or --out.
+Every searcher may ask the newest policy for as many messages at each task and,
+but for `sample` and the votes, which need no values, stops at a known success.
+Prints success and malformed turns with intervals, and what it took: calls,
+tokens, turns of environments, turns that they replayed because they cannot
+fork. Trees are logged for the viewer below <workdir>/evaluations, or --out.
 """
 
 from agentrl import cli
@@ -33,7 +33,7 @@ _EVALUATOR = cli.flag(
 _CALLS = cli.flag('calls', 112, COUNT, 'Messages for each task, at most')
 _TASKS = cli.flag('tasks', 64, COUNT, 'Number of tasks')
 _TOGETHER = cli.flag('together', 64, COUNT, 'Tasks at a time, in memory')
-_WIDTH = cli.flag('width', 4, COUNT, 'Messages tried at a turn before the next')
+_WIDTH = cli.flag('width', 4, COUNT, 'Messages at a turn; beam: turns kept')
 _C = cli.flag('c', 1.0, Real(0, 1e6), 'Weight of exploration')
 _TEMPERATURE = cli.flag(
   'temperature', 1.0, Real(0, 100), 'Temperature of the sampling'

@@ -28,7 +28,7 @@ from agentrl.dataset.trajectory import (
 )
 from agentrl.domain import Count, OneOf, Tuple, Whole
 from agentrl.env import goals
-from agentrl.env.splits import content_key
+from agentrl.env.splits import state_of
 from agentrl.text.tokenizer import Tokenizer
 from agentrl.types import Status
 
@@ -150,7 +150,8 @@ class Explored:
   ) -> int | None:
     """Draws who misses a goal at another task; None: nobody of TRIES."""
     for j in rng.integers(len(self._xs), size=TRIES).tolist():
-      if self._xs[j].task != self._xs[i].task and not self.fulfils(j, goal):
+      other = self._xs[j].turns and self._xs[j].task != self._xs[i].task
+      if other and not self.fulfils(j, goal):
         return j
     return None
 
@@ -179,9 +180,9 @@ class Explored:
     text = self._words.decode(turn.context.tolist())
     if self._words.encode(text, specials=True) != turn.context.tolist():
       raise ValueError(
-        "edit 'hindsight_pairs' must encode a first context again, got tokens"
-        f' of {text!r:.60} that the tokenizer does not give; set'
-        " rollout.chat_format to 'bare'"
+        "rollout.chat_format must be 'bare' for edit 'hindsight_pairs' here,"
+        ' whose goals are encoded in the first context, got one that is encoded'
+        f' differently: {text!r:.60}'
       )
     text = self._family.restated(text, goal)
     ids = self._words.encode(text, specials=True)
@@ -190,7 +191,7 @@ class Explored:
       context=np.array(ids, np.int32),
       context_span=np.full(len(ids), span, np.int8),
       context_weight=np.zeros(len(ids), np.float32),
-      state=int(content_key(text.encode())[:8], 16) & 0x7FFFFFFF,
+      state=state_of(text),
     )
 
 

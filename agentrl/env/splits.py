@@ -20,6 +20,11 @@ def content_key(content: bytes) -> str:
   return hashlib.sha256(content).hexdigest()[:16]
 
 
+def state_of(text: str) -> int:
+  """Hashes an observation, at least 0; equal ones are one state."""
+  return int(content_key(text.encode())[:8], 16) & 0x7FFFFFFF
+
+
 def symmetric_key(plane: np.ndarray) -> str:
   """Hashes a board u8[H, W], equally for its mirrored and turned forms.
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentrl.env import base
-from agentrl.env.splits import content_key
+from agentrl.env.splits import state_of
 from agentrl.gateway.session import Session
 from agentrl.rollout import message_spans
 from agentrl.rollout.bundle import HostEnvBundle
@@ -32,7 +32,7 @@ def turns_of(stage: HostEnvBundle, session: Session) -> list[TurnData]:
     data = TurnData(
       new,
       completion,
-      int(content_key(text.encode())[:8], 16) & 0x7FFFFFFF,
+      state_of(text),
       0.0,
       False,
       info,

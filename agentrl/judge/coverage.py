@@ -31,6 +31,7 @@ class Path(NamedTuple):
   context: list[str]  # what they are answered
   summary: list[str]  # what they note
   steps: int  # messages but the one that answers the question; at least 1
+  answer: str  # of that message; '': there is none
 
 
 def read(item: Item, note: str, tag: str) -> Path:
@@ -43,10 +44,15 @@ def read(item: Item, note: str, tag: str) -> Path:
     note: tag of notes
     tag: of the answer that ends the trajectory
   """
-  last = [spoken(turn.message) for turn in item.turns[-1:]]
-  steps = len(item.turns) - (excerpts.last(last, tag) is not None)
-  path = Path([], [], [], max(1, steps))
   noted = re.compile(f'<{note}>.*?</{note}>', re.DOTALL)
+  last = [
+    noted.sub('', spoken(turn.message))
+    for turn in item.turns[-1:]
+    if not turn.terms.get('invalid', 0.0)
+  ]
+  answered = excerpts.last(last, tag)
+  steps = len(item.turns) - (answered is not None)
+  path = Path([], [], [], max(1, steps), answered or '')
   for k, turn in enumerate(item.turns):
     if turn.terms.get('invalid', 0.0) > 0:
       continue
@@ -106,7 +112,6 @@ def evidence_coverage(
   gold = [str(e) for e in x.item.task.get(evidence) or ()]
   if len(gold) < least:
     answers = excerpts.accepted(x.item, field)
-    answer = excerpts.answer(x.item, tag) or ''
-    return float(grading.f1(answer, answers)) / path.steps
+    return float(grading.f1(path.answer, answers)) / path.steps
   covered = [match(e, getattr(path, part)) for e in gold for part in parts]
   return sum(covered) / (len(covered) * path.steps)

@@ -77,7 +77,7 @@ class Recollection(NamedTuple):
   text: str  # '': nothing
   entry: tuple[int, ...]  # [k], -1: none
   written: tuple[int, ...]  # step at which each was written
-  match: float = 0.0  # the largest score times likeness among them
+  match: float = 0.0  # the largest score times likeness among entries
 
   @property
   def columns(self) -> dict[str, float]:

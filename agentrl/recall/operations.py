@@ -7,7 +7,6 @@ JSON:
    {"op": "DELETE", "entry": 4}, {"op": "NOOP"}]
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ import numpy as np
 from agentrl.memory import texts
 from agentrl.memory.texts import TextBank
 from agentrl.recall import base
+from agentrl.text import json_lists
 from agentrl.text.tokenizer import Tokenizer
 from agentrl.types import Written
 
@@ -62,12 +62,8 @@ def parsed(
   A text around the list does not matter. An operation on an entry that was not
   shown, without a text, or of another kind costs itself alone.
   """
-  begin, end = answer.find('['), answer.rfind(']')
-  try:
-    given = json.loads(answer[begin : end + 1]) if begin >= 0 else None
-  except (ValueError, RecursionError):
-    given = None
-  if not isinstance(given, list):
+  given = json_lists.read(answer)
+  if given is None:
     return [], 1
   read = [_operation(x, known) for x in given]
   return [x for x in read if x], sum(x is None for x in read)

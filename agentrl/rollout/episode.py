@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from agentrl.env.splits import content_key
 from agentrl.recall.base import NOTE_MATCH
 from agentrl.recall.observed import Library, Recollection
 from agentrl.rollout.edits import Standing
@@ -62,8 +61,3 @@ class OpenEpisode:
     if self.recalled is None:
       return {}
     return self.recalled.columns | {NOTE_MATCH: self.gain}
-
-
-def state_of(text: str) -> int:
-  """Hashes an observation, at least 0; equal ones are one state."""
-  return int(content_key(text.encode())[:8], 16) & 0x7FFFFFFF

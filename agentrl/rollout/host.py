@@ -17,6 +17,7 @@ import jax
 from absl import logging
 
 from agentrl.env import base
+from agentrl.env.splits import state_of
 from agentrl.recall import base as recall
 from agentrl.recall import observed
 from agentrl.rollout import message_spans, pack
@@ -29,7 +30,7 @@ from agentrl.rollout.engine.engine import (
   SamplingParams,
 )
 from agentrl.rollout.engine.generator import Generator
-from agentrl.rollout.episode import OpenEpisode, state_of
+from agentrl.rollout.episode import OpenEpisode
 from agentrl.rollout.pack import TurnData
 from agentrl.rollout.workers.pool import EnvError, EnvWorker
 from agentrl.text import context_edits

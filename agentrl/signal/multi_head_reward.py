@@ -52,7 +52,8 @@ def truths(batch: Batch, dimensions: tuple[str, ...]) -> Array:
   counts = counted(batch)
   every = jnp.broadcast_to(batch.outcome[:, None], counts.shape)
   told = batch.turns.terms | {registry.OUTCOME: every}
-  each = [jnp.where(counts, told[name], 0) for name in dimensions]
+  good = {name: jnp.clip(told[name], 0, 1) for name in dimensions}
+  each = [jnp.where(counts, good[name], 0) for name in dimensions]
   return jnp.stack(each, axis=-1)
 
 
@@ -112,7 +113,8 @@ def multi_head_reward(
   share_<dimension>, turns that are good; and with steps loss.
 
   Args (hyper-parameters):
-    dimensions: terms of turns in [0, 1], or 'outcome'; head d learns the d-th
+    dimensions: terms of turns, cut to [0, 1], or 'outcome'; head d learns the
+      d-th
     weights: w of each; (): 1 / D, so that R is a mean
     noise: chance that a label is learned as 1 − y, drawn anew for each batch
     trajectory: R(τ) is the 'sum' of its turns' scores, their 'mean' or the

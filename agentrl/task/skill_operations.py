@@ -11,7 +11,6 @@ answer together are what is practised from now on. Nothing of an answer is ever
 shown again: names are those of the environment.
 """
 
-import json
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +18,7 @@ import numpy as np
 from agentrl.env.skills import SkillTable
 from agentrl.memory import skills
 from agentrl.memory.skills import Skills
+from agentrl.text import json_lists
 
 MOST = 20_000  # characters of an answer that is read
 FORM = (
@@ -66,13 +66,14 @@ def question(
   """
   known = np.arange(len(state.added)) < len(table.parts)
   library, practised = state.added >= 0, state.practised
+  again = [table.names[i] for i in np.flatnonzero(practised & library & known)]
   practised = practised & ~library & known
   tried = (state.tried > 0).any(axis=1) & ~library & ~practised & known
   basic = [table.names[i] for i in np.flatnonzero(table.basic())]
   window = state.won.shape[1]
   converged = (
-    f'Converged: {window} updates, at least {rule.level:.2f} solved in the'
-    f' newer half of them, which is at most {rule.tolerance:.2f} from the'
+    f'Converged: {window} updates, at least {rule.level:g} solved in the'
+    f' newer half of them, which is at most {rule.tolerance:g} from the'
     ' older half.'
   )
   return '\n'.join(
@@ -85,6 +86,7 @@ def question(
       f'Basic skills: {", ".join(_some(basic, shown))}',
       'Library:',
       *_lines(table, state, library & known, shown),
+      f'Of these in practice: {", ".join(_some(again, shown)) or _NONE}',
       'In practice:',
       *_lines(table, state, practised, shown),
       'Tried before:',
@@ -159,7 +161,7 @@ def parsed(
         return i >= 0
     return False
 
-  listed = _listed(answer)
+  listed = json_lists.read(answer) if len(answer) <= MOST else None
   if listed is None:
     return Decision(proposed, added, 1)
   used = [use(x) for x in listed[:operations]]
@@ -175,15 +177,3 @@ def _composed(
   if len(each) < len(given) or not known.issuperset(each):
     return ()
   return tuple(part for skill in each for part in skill)
-
-
-def _listed(answer: str) -> list[Any] | None:
-  """Returns the list in an answer; None: there is none, or it is too long."""
-  if len(answer) > MOST:
-    return None
-  begin, end = answer.find('['), answer.rfind(']')
-  try:
-    given = json.loads(answer[begin : end + 1]) if begin >= 0 else None
-  except (ValueError, RecursionError):
-    return None
-  return given if isinstance(given, list) else None

@@ -47,7 +47,7 @@ MEANINGS = {
   'term:invalid': '1 where the message was not understood',
   'term:switch': '1 where the message began a new subgoal',
   'term:note_match': (
-    'how much it raised the best score · likeness of what its trajectory read'
+    'how much it raised the best score · likeness of entries chosen so far'
   ),
   'term:greedy_return': 'return of an attempt at temperature 0, on every turn',
   'term:{term}': 'what a judge says; `term` is its hyper-parameter',

@@ -64,7 +64,7 @@ def test_config_fits_together(method, arg):
   if reason := mistake(c):
     assert c.env.name != module.get_config().env.name
     # Which only some worlds tell, or have.
-    told = 'term:', 'column:agent', 'env:proposals', 'env:skills'
+    told = 'term:', 'column:agent', 'env:goals', 'env:proposals', 'env:skills'
     assert any(x in reason for x in told)
 
 

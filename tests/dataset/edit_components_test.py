@@ -8,6 +8,8 @@ from agentrl.dataset import (  # noqa: F401  they register them
   edit_components,
   task_edits,
 )
+from agentrl.env import goals
+from agentrl.env.worlds.household import Household
 from agentrl.text import tokenizer
 from agentrl.types import Span
 from tests.dataset import stored_cases
@@ -16,9 +18,12 @@ STORIES = [stored_cases.story(seed) for seed in range(40)]
 
 
 def edited(name, xs=STORIES, **values):
-  needs = registry.get('edit', name).needs
-  words = {'words': tokenizer.Embedded()} if 'tokenizer' in needs else {}
-  return registry.bind('edit', name, values)(xs, **words)
+  needs, more = registry.get('edit', name).needs, {}
+  if 'tokenizer' in needs:
+    more['words'] = tokenizer.Embedded()
+  if goals.STATED in needs:
+    more['family'] = Household()
+  return registry.bind('edit', name, values)(xs, **more)
 
 
 def has(turn, term, above=0.0):

@@ -106,6 +106,19 @@ def test_messages_that_were_not_understood_are_steps_that_say_nothing():
   assert score(GO, stuffed, 'no', stuffed, terms=[bad, bad]) == 0
 
 
+def test_an_answer_in_a_note_or_a_broken_message_ends_no_path():
+  noted = f'<note>so {END}</note>{TWO}'
+  cut = (GO, ONE, shown(HOME), noted)
+  plain = (GO, ONE, shown(HOME), TWO)
+  context = dict(parts=('context',))
+  assert score(*cut, **context) == score(*plain, **context)
+  bad = [{'invalid': 0.0}, {'invalid': 1.0}]
+  talk = (GO, ONE, shown(HOME), END)
+  assert score(*talk, terms=bad, **context) == score(*talk, **context) / 2
+  task = dict(passages=[HOME], answers=['Nalo'])
+  assert score(*cut, task=task) == 0
+
+
 def test_what_is_only_thought_is_neither_asked_nor_noted():
   thought = f'<think>{HOME} {MAYOR} <note>{HOME} {MAYOR}</note></think>'
   talk = (GO, thought + ONE, shown('No passage.'), END)

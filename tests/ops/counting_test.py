@@ -258,6 +258,7 @@ LEARN = {
   'latent_reward',
   'low_and_high',
   'moving_average',
+  'multi_head_reward',
   'principled_reward',
   'prm_persistence',
   'progress',

@@ -68,14 +68,15 @@ def test_the_text_that_a_service_reads():
     'Basic skills: a, b, c\n'
     'Library:\n'
     'a: 7/8 8/8\n'
+    'Of these in practice: a\n'
     'In practice:\n'
     'b: 0/8 1/8\n'
     'a a: 1/4\n'
     'a b: not yet\n'
     'Tried before:\n'
     'c: 0/8\n'
-    'Converged: 2 updates, at least 0.80 solved in the newer half of them,'
-    ' which is at most 0.20 from the older half.\n'
+    'Converged: 2 updates, at least 0.8 solved in the newer half of them,'
+    ' which is at most 0.2 from the older half.\n'
     '\n'
     f'{skill_operations.FORM}'
   )
@@ -173,6 +174,9 @@ def test_what_cannot_be_used_costs_itself_alone(answer, refused):
 def test_a_text_around_the_list_does_not_matter():
   answer = f'Sure:\n```json\n{json.dumps([practise("b")])}\n```\nThat is all.'
   assert parsed(answer, state()) == (['b'], [], 0)
+  for around in ('Skills [a, b] are flat. {}', '{} as in [1].', '[x] {} [y]'):
+    answer = around.format(json.dumps([practise('b')]))
+    assert parsed(answer, state()) == (['b'], [], 0), around
 
 
 def test_operations_beyond_the_most_are_refused():

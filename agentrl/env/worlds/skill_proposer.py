@@ -116,7 +116,8 @@ def _converged(curve: Curve, told: Told) -> bool:
     return False
   half = len(curve) // 2
   old, new = _rate(curve[:half]), _rate(curve[half:])
-  return new >= told.level and abs(new - old) <= told.tolerance + 1e-6
+  flat = abs(new - old) <= told.tolerance + 1e-6
+  return new >= told.level - 1e-6 and flat
 
 
 def _hopeless(curve: Curve, points: int) -> bool:

@@ -18,7 +18,8 @@ def check(names: Sequence[str], evaluator: str) -> None:
   guided = [name for name in names if name in searchers.GUIDED]
   if evaluator in opened.OF_ENDS and guided:
     raise ValueError(
-      f"--evaluator must be 'truth' or 'learned' for {', '.join(guided)}, which"
+      "--evaluator must be 'truth', 'learned' or a likelihood for"
+      f' {", ".join(guided)}, which'
       f' choose before a trajectory ends, got {evaluator!r}'
     )
 
@@ -64,6 +65,8 @@ def search_run(
     sizes = {'calls': calls, 'turns': s.plan.turns}
     found: dict[str, run.Searched] = {}
     for (value, evaluate), name in itertools.product(values.items(), names):
+      if name in searchers.BLIND and value != by[0]:
+        continue  # it would find the same
       title = f'{name} by {value}' if len(by) > 1 else name
       searcher = searchers.bind(name, width=width, c=c)
       for i in range(0, tasks, together):
@@ -76,7 +79,7 @@ def search_run(
   head = (
     f'{describe.title(s)}, step {it.step}, temperature {temperature:g}:'
     f' {tasks} tasks, at most {calls} calls and {s.plan.turns} turns, values by'
-    f' {evaluator!r}; all but success and pairs is per task'
+    f' {", ".join(by)}; calls, tokens and turns are per task'
   )
   text = f'{head}\n\n{report.table(found)}'
   if not logged:
@@ -90,7 +93,7 @@ def _evaluators(names: Sequence[str], given: str) -> list[str]:
   by = [name.strip() for name in given.split(',')]
   for value in by:
     check(names, value)
-  return by
+  return by if {*names} - {*searchers.BLIND} else ['outcome']
 
 
 def _place(folder: str, title: str) -> str:

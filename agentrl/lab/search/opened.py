@@ -76,8 +76,8 @@ class Opened(NamedTuple):
     s = self.experiment
     if not knows_values(s.world):
       raise ValueError(
-        "--evaluator must be 'outcome' or 'learned' where an environment does"
-        f" not value its states, got 'truth' for env={s.config.env.name}"
+        "--evaluator must not be 'truth' where an environment does not value"
+        f" its states, got 'truth' for env={s.config.env.name}; try 'outcome'"
       )
     return run_lib.truth
 
@@ -86,8 +86,8 @@ class Opened(NamedTuple):
     scorer = learned_reward.scorer(s, self.state)
     if scorer is None:
       raise ValueError(
-        "--evaluator must be 'outcome' or 'truth' for a method that learns no"
-        f' reward of turns, got {name!r} for {s.config.method!r}'
+        '--evaluator must not be of learned values for a method that learns no'
+        f" reward of turns, got {name!r} for {s.config.method!r}; try 'outcome'"
       )
     size = s.plan.slots if isinstance(s.plan, RolloutSizes) else 64
 

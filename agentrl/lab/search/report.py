@@ -16,7 +16,7 @@ from agentrl.stats import intervals, reward_quality
 from agentrl.task.base import make_attempts
 
 AGAINST = ('best_of_n', 'sample')  # the first that is there
-PAIRS = ['right pairs', 'that share a turn']
+PAIRS = ['right pairs', 'right pairs that share a turn']
 NAMES = {
   'calls': 'calls',
   'tokens': 'tokens sampled',
@@ -36,17 +36,17 @@ def table(found: Mapping[str, Searched]) -> str:
   rivals = (x for name in AGAINST for x in found if x.split(' ')[0] == name)
   rival = next(rivals, AGAINST[0])
   against = found.get(rival)
-  heads = ['searcher', 'success', f'more than {rival}', 'in the tree']
-  heads += ['malformed turns', *PAIRS]
-  heads += [NAMES[name] for name in COUNTS]
+  more = [f'more than {rival}'] if against else []
+  heads = ['searcher', 'success', *more, 'in the tree', 'malformed turns']
+  heads += [*PAIRS, *(NAMES[name] for name in COUNTS)]
   lines = [_line(heads), '|' + '---|' * len(heads)]
   for name, x in found.items():
     n, wins = len(x.solved), int(x.solved.sum())
     low, high = intervals.wilson(wins, n)
-    more = ''
-    if against is not None and x is not against:
-      more = _difference(x.solved, against.solved)
-    cells = [name, f'{wins / n:.1%} [{low:.1%}, {high:.1%}]', more]
+    cells = [name, f'{wins / n:.1%} [{low:.1%}, {high:.1%}]']
+    if against:
+      same = x is against
+      cells += ['' if same else _difference(x.solved, against.solved)]
     cells += [f'{x.reached.mean():.1%}', _malformed(x)]
     cells += [_pairs(x.trees, shared) for shared in (False, True)]
     cells += [f'{x.counts[count] / n:.1f}' for count in COUNTS]
@@ -57,6 +57,8 @@ def table(found: Mapping[str, Searched]) -> str:
 def _malformed(x: Searched) -> str:
   """Formats the share of the answers' turns; turns of a task are a cluster."""
   bad, task = x.malformed
+  if not bad.size:
+    return ''
   low, high = intervals.clustered(bad.tolist(), task.tolist())
   return f'{bad.mean():.1%} [{low:.1%}, {high:.1%}]'
 

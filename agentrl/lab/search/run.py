@@ -44,7 +44,7 @@ class Searched:
     for t, (tree, answer) in enumerate(
       zip(self.trees, self.answers, strict=True)
     ):
-      way = tree.path(answer)[1:]
+      way = [x for x in tree.path(answer)[1:] if tree.said[x]]
       bad += [tree.parsed[node] is None for node in way]
       task += [t] * len(way)
     return np.array(bad, bool), np.array(task, int)

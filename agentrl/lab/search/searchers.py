@@ -123,7 +123,7 @@ def _selected(tree: Tree, c: float, width: int, extra: float) -> int:
 
 
 def vote(tree: Tree, *, width: domain.Count = 4) -> Search:
-  """Plays one attempt, each of whose messages most of several samples say.
+  """Plays one attempt; each message is the most frequent of several samples.
 
   Self-consistency (Wang et al., 2203.11171) by turn: see `majority`. Values are
   not read. With `width` 1, or with no more calls than turns, it is `sample`.
@@ -183,6 +183,7 @@ SEARCHERS: dict[str, Callable[..., Search]] = {
   f.__name__: f
   for f in (sample, best_of_n, beam, lookahead, mcts, vote, vote_paths)
 } | {'swe_search': swe_search.swe_search}
+BLIND = ('sample', 'vote', 'vote_paths')  # read no values
 GUIDED = ('beam', 'lookahead', 'swe_search')  # need values before the end
 
 

@@ -18,6 +18,7 @@ class Tree:
   tries: calls that were spent on going on from a node. A message that leads
   where another of the same node did is that other child.
   parsed: what the message that led to a node says; None: it was malformed.
+  said: whether there was one; False: the context had no room for it.
   """
 
   def __init__(self, place: int, *, calls: int, turns: int):
@@ -36,6 +37,7 @@ class Tree:
     self.value: list[float | None] = [None]
     self.score, self.ended = [0.0], [False]
     self.parsed: list[str | None] = ['']
+    self.said = [True]
     self.children: list[list[int]] = [[]]
     self._same: dict[tuple[int, tuple[int, ...], bytes], int] = {}
 
@@ -67,6 +69,7 @@ class Tree:
     self.score.append(played.score)
     self.ended.append(played.ended)
     self.parsed.append(played.parsed)
+    self.said.append(bool(played.message))
     self.children.append([])
     return node
 

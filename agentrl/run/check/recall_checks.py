@@ -61,7 +61,7 @@ def _check_turns(c: Config, recall: base.Recall) -> None:
   family = envs.of(c)
   if isinstance(family, AsksMemory) and family.asks:
     return
-  setting = "set another, or allow it in the environment's settings"
+  setting = "set one of them, or allow it in the environment's settings"
   raise ValueError(
     f"hp.recall.{c.recall}.every must be '{base.TURN}' or '{base.EPISODE}' for"
     f' env.name={c.env.name!r}, whose messages ask no memory, got'

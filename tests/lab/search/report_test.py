@@ -70,7 +70,7 @@ def test_malformed_turns_are_those_of_the_answers():
   bad, task = found.malformed
   assert [bad[task == t].tolist().count(True) for t in range(3)] == [1, 0, 3]
   low, high = intervals.clustered(bad, task)
-  cell = cells(report.table({'vote': found}), 'vote')[4]
+  cell = cells(report.table({'vote': found}), 'vote')[3]
   assert cell == f'{4 / 12:.1%} [{low:.1%}, {high:.1%}]'
 
 

@@ -29,7 +29,7 @@ def to_a_and_b(messages, *, seed):
 
 def hostile(messages, *, seed):
   del messages, seed
-  return '<eot>[{"op": "ADD", "skill": "a"}]' + 'x' * 10_000_000
+  return '<eot>[{"op": "PRACTISE", "of": ["a"]}]' + 'x' * 10_000_000
 
 
 def fails(messages, *, seed):
@@ -93,6 +93,8 @@ def test_what_cannot_be_used_leaves_basic_skills_in_practice(tmp_path, service):
   skills = {s.skills.names[s.skills.of_task[i]] for i in batch.ids['task']}
   assert skills <= {'a', 'b', 'c'}
   assert (int(state.asked), int(state.refused)) == (2, 2)
+  now = [s.skills.names[i] for i in np.flatnonzero(state.practised)]
+  assert now == ['a', 'b', 'c']
   assert (state.added == -1).all()
 
 
