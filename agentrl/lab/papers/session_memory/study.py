@@ -36,7 +36,7 @@ DESIGN = warm_arms.Design(
     'rollout.batch': 64,
     'eval.episodes': 400,
   },
-  warm={'sft.steps': 600, 'steps': 0},
-  learn={'sft.steps': 0, 'steps': 100, 'role.policy.lr': 2e-3},
+  warm={'sft.steps': 800, 'steps': 0},
+  learn={'sft.steps': 0, 'steps': 40, 'role.policy.lr': 5e-4},
   shown={'useful turns': 'rollout/useful'},
 )
