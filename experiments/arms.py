@@ -14,11 +14,8 @@ import sys
 
 from agentrl import cli, domain
 
-DESIGNS = (
-  'compaction',
-  'session_memory',
-  'training_free',
-)  # docs/results has a page of each
+# docs/results has a page of each.
+DESIGNS = ('compaction', 'session_memory', 'training_free')
 
 _DESIGN = cli.flag('design', None, domain.OneOf(*DESIGNS), 'What is compared')
 _SEEDS = cli.flag('seeds', 5, domain.Whole(2), 'Runs of each arm')

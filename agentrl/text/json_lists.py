@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-_BEGIN = re.compile(r'\[(?=\s*[{\]])')  # of a list of objects, or an empty one
+_BEGIN = re.compile(r'\[(?=\s*{)')  # of a list of objects
 _TRIES = 16  # places where a list may begin
 
 
