@@ -13,7 +13,7 @@ A component is a function registered under (slot, name). It declares what it
   older_tokens    batches whose tokens are of several policy versions
   newest_branches branches by the policy of now, of attempts by an older one
   given_turns     attempts that go on from turns that were played before
-  listed          preferences that are the order of the data, see sft.pairs
+  listed          pairs in the order of data      count:<name>  judges' metrics
   env:<ability>   fork, oracle, ...          memory:<name>  service:<name>
 
 `{hp}` in such a string is replaced by that hyper-parameter of the component.

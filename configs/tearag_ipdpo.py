@@ -37,6 +37,25 @@ FIT = {
 }
 
 
+def rounds(c, count, **changes):
+  """Makes stages of a warm start and of `count` rounds: sample, fit to pairs.
+
+  The pairs are those of c.mix.paired, listed in the order of preference.
+
+  Args:
+    changes: fields of the fits
+  """
+  steps = max(1, c.steps // count)
+  c.stages = ('sft',)
+  alone = {'minibatch': 'none', 'log.groups': -1}
+  rate = c.role.policy
+  fit = FIT | {'sft.lr': rate.lr, 'sft.warmup': rate.warmup} | changes
+  for r in range(1, count + 1):
+    base.stage(c, f'sample_{r}', steps=steps, changes=alone)
+    base.stage(c, f'fit_{r}', kind='sft', steps=steps, changes=fit)
+    c.stages = (*c.stages, f'sample_{r}', f'fit_{r}')
+
+
 def get_config(arg=''):
   c = base.get_config(arg, method='tearag_ipdpo', env='fact_corpus')
   if 'careful' in c.env:
@@ -48,13 +67,5 @@ def get_config(arg=''):
   c.stream.episode = ('episode_return',)
   base.role(c, 'reference', kind='frozen')
   base.source(c, 'paired', kind='found', last=1, edits=('process_pairs',))
-  steps = max(1, c.steps // ROUNDS)
-  c.stages = ('sft',)
-  alone = {'minibatch': 'none', 'log.groups': -1}
-  rate = c.role.policy
-  fit = FIT | {'sft.lr': rate.lr, 'sft.warmup': rate.warmup}
-  for r in range(1, ROUNDS + 1):
-    base.stage(c, f'sample_{r}', steps=steps, changes=alone)
-    base.stage(c, f'fit_{r}', kind='sft', steps=steps, changes=fit)
-    c.stages = (*c.stages, f'sample_{r}', f'fit_{r}')
+  rounds(c, ROUNDS)
   return base.finish(c)

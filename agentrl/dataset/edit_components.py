@@ -140,6 +140,26 @@ def process_pairs(
   )
 
 
+@registry.register('edit', needs=('term:{term}',))
+def judged_pairs(
+  xs: Trajectories, *, term: Named = 'preferred', margin: NotNegative = 0.0
+):
+  """Lists the best and the worst of each group by a judge, for sft.pairs.
+
+  By the sum of its term over turns, whatever the outcomes are, so that the
+  stage that reads the pairs needs curate 'as_listed' (judge `tool_ranking`).
+
+  Args:
+    term: of the judge
+    margin: scores of a pair differ by more than that
+  """
+
+  def score(x: StoredTrajectory) -> float:
+    return sum(t.terms.get(term, 0.0) for t in x.turns)
+
+  return selections.judged_pairs(xs, score, margin=margin)
+
+
 @registry.register('edit')
 def select(
   xs: Trajectories,

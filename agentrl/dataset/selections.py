@@ -111,6 +111,28 @@ def in_pairs(
   return out
 
 
+def judged_pairs(
+  xs: Sequence[StoredTrajectory],
+  score: Callable[[StoredTrajectory], float],
+  *,
+  margin: float = 0.0,
+) -> list[StoredTrajectory]:
+  """Lists the best and the worst of each group by a score, in turn.
+
+  A group whose scores differ by no more than margin, to 1e-6, makes no pair. Of
+  equal scores the first in the list stands for all.
+  """
+  groups: dict[tuple[int, int], list[StoredTrajectory]] = {}
+  for x in xs:
+    groups.setdefault((x.step, x.group), []).append(x)
+  out: list[StoredTrajectory] = []
+  for members in groups.values():
+    win, lose = max(members, key=score), min(members, key=score)
+    if score(win) - score(lose) - margin > _ROUNDING:
+      out += [win, lose]
+  return out
+
+
 class PathScore(NamedTuple):
   """What a path through a task is preferred by."""
 

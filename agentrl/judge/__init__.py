@@ -12,5 +12,6 @@ from agentrl.judge import (  # noqa: F401  register their pieces
   overlap,
   scripted,
   tool_match,
+  tool_ranking,
   verdicts,
 )

@@ -17,6 +17,7 @@ as selected by its hyper-parameter `unit`, or by the level at which it is
 registered (`takes`). NaN in a sequence of scores means unscored.
 """
 
+import collections
 import dataclasses
 import hashlib
 import json
@@ -92,6 +93,10 @@ class JudgeInputs:
 
   items: tuple[Item, ...]  # one, or those of a group
   ask: Ask  # its service; judges without one do not ask
+  # Its own, of names that it gives ('count:pairs'): metrics of the rollout.
+  counts: collections.Counter[str] = dataclasses.field(
+    default_factory=collections.Counter
+  )
 
   @property
   def item(self) -> Item:

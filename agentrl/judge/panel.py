@@ -43,6 +43,7 @@ class Judge(NamedTuple):
   unit: str  # one of item.UNITS
   service: Service | None = None
   identity: str = ''  # of whoever answers; '': answers change, none are kept
+  counts: tuple[str, ...] = ()  # names of those that it keeps itself
 
 
 class Judgement(NamedTuple):
@@ -175,7 +176,7 @@ class JudgePanel:
       counts = self._counts[job.judge.name]
       counts['items'] += 1
       scores, sequence, fault = self._result(job)
-      for name, n in job.ask.counts.items():
+      for name, n in dict(job.ask.counts).items():  # a late one goes on
         counts[name] += n
       for place, verdict in self._verdicts(job, scores, sequence, fault):
         if verdict.fault:
@@ -195,11 +196,13 @@ class JudgePanel:
   def taken(self) -> dict[str, float]:
     """Returns counts since the last call: 'judge/<name>/<count>'.
 
-    Besides COUNTS: 'total', the sum of the scores, and 'scores', their number.
+    Besides COUNTS and those of the judge: 'total', the sum of the scores, and
+    'scores', their number.
     """
     out: dict[str, float] = {}
-    for name, counts in self._counts.items():
-      names = (*COUNTS, 'total', 'scores')
+    for judge in self._judges:
+      name, counts = judge.name, self._counts[judge.name]
+      names = (*COUNTS, *judge.counts, 'total', 'scores')
       out |= {f'judge/{name}/{x}': counts[x] for x in names}
       counts.clear()
     return out
@@ -217,7 +220,7 @@ class JudgePanel:
     ask = _Ask(judge, self._file, self._error.delay)
     result = None
     if within:
-      x = JudgeInputs(items=items, ask=ask)
+      x = JudgeInputs(items=items, ask=ask, counts=ask.counts)
       result = self._workers.submit(lambda: judge.piece(x))
     self._jobs.append(_Job(judge, items, places, ask, result))
 

@@ -60,7 +60,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     'multicritique', 'low_param_branch',
   ),
   'preferences: pairs of own attempts': (
-    'dpo', 'agent_q', 'preflexor', 'tearag_ipdpo',
+    'dpo', 'agent_q', 'preflexor', 'tearag_ipdpo', 'anyprefer',
   ),
   'reward models: of factors, principles, users, dimensions and hindsight': (
     'heron', 'salmon', 'vpl', 'recrm_bench', 'armap',

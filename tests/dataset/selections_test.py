@@ -127,3 +127,17 @@ def test_thresholds_are_strict_for_float32_too():
 )
 def test_a_task_without_a_pair_makes_none(without):
   assert paired(without) == []
+
+
+def test_the_best_and_the_worst_of_each_group_by_a_score():
+  where = [(1, 0), (1, 0), (1, 0), (2, 0), (2, 0), (2, 1), (2, 1)]
+  value = [0.5, 0.9, 0.1, 0.2, 0.6, 0.5, 0.5]
+  xs = [
+    story(i, turns=1, step=step, group=group, task=7)._replace(outcome=float(i))
+    for i, (step, group) in enumerate(where)
+  ]
+  score = lambda x: value[int(x.outcome)]  # noqa: E731
+  ids = lambda out: [int(x.outcome) for x in out]  # noqa: E731
+  assert ids(selections.judged_pairs(xs, score)) == [1, 2, 4, 3]
+  assert ids(selections.judged_pairs(xs, score, margin=0.4)) == [1, 2]
+  assert ids(selections.judged_pairs(xs, score, margin=0.8)) == []

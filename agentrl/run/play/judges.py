@@ -234,6 +234,7 @@ def _judge(
     judge_item.unit(component, hp),
     service,
     _identity(c, hp),
+    tuple(x[6:] for x in component.gives if x.startswith('count:')),
   )
 
 
