@@ -43,6 +43,12 @@ def test_in_other_worlds_the_policy_judges_itself_without_a_tool(env):
   assert c.hp.judge.tool_ranking.tool == 'none'
 
 
+def test_the_policy_can_take_the_place_of_the_script():
+  c = config(**{'service.judge.function': '', 'service.judge.role': 'policy'})
+  validate.config(c)
+  assert c.hp.judge.tool_ranking.tool == 'calculator'
+
+
 @pytest.mark.parametrize(
   ('arg', 'changes', 'names'),
   [

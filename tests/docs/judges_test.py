@@ -17,7 +17,7 @@ from tests.docs.pages import ROOT, Page
 
 PAGE = Page('docs/JUDGES.md')
 TEXT = PAGE.text
-BASIC = ('checklists', 'comparison', 'scripted', 'verdicts')
+BASIC = ('checklists', 'comparison', 'scripted', 'verdicts', 'tool_ranking')
 COMMANDS = PAGE.blocks('bash')
 
 
