@@ -15,6 +15,7 @@ from agentrl import domain, mesh, registry
 from agentrl.memory.base import Memory
 from agentrl.types import Array, Batch, Credit, Metrics
 
+NAME = 'skills'  # of this memory
 _ROUNDING = 1e-6  # of rates that are compared
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from agentrl import registry
 from agentrl.env import skills
 from agentrl.env.skills import NO_SKILLS, SKILLS, SkillTable
-from agentrl.memory.skills import Practice, Skills
+from agentrl.memory.skills import NAME, Practice, Skills
 from agentrl.run.experiment import Experiment
 from agentrl.run.play.base import EnvSampler
 from agentrl.runtime import distributed
@@ -37,8 +37,8 @@ def skills_of(spec: registry.MethodSpec, world: Any, train: int) -> SkillTable:
   if not proposes(spec):
     return NO_SKILLS
   table = skills.table(world.family, world.tasks[:train])
-  values = spec.values('memory', 'skills')
-  room = registry.settings(registry.get('memory', 'skills'), values)['capacity']
+  values = spec.values('memory', NAME)
+  room = registry.settings(registry.get('memory', NAME), values)['capacity']
   if len(table.parts) > room:
     raise ValueError(
       f'hp.memory.skills.capacity must be >= {len(table.parts)}, the skills of'
@@ -65,7 +65,7 @@ def practice(
     return None
   values = spec.values('task', spec.task)
   settings = registry.settings(registry.get('task', spec.task), values)
-  memory: Skills = jax.device_get(state.memory['skills'])
+  memory: Skills = jax.device_get(state.memory[NAME])
   size, asked, refused = len(memory.added), 0, 0
   now, added = np.asarray(memory.practised), np.zeros(size, bool)
   if step % settings['every'] == 0:

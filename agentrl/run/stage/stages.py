@@ -183,7 +183,7 @@ def choose_tasks(
   pools = [x.partition(':')[2] for x in needs if 'memory:' in x]
   memory = jax.device_get({name: state.memory[name] for name in pools})
   if told is not None:
-    memory['skills'] = skills.decided(memory['skills'], told, at)
+    memory[skills.NAME] = skills.decided(memory[skills.NAME], told, at)
   chosen = choose(collect_lib.plan(s), memory, at)
   return chosen.replace(practice=told)
 
