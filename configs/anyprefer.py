@@ -29,7 +29,7 @@ a policy gains from such labels is not measured. revised counts advice.
   python -m experiments.train --config=configs/anyprefer.py --workdir=runs/any
 """
 
-from agentrl.configs import base, tearag_ipdpo
+from agentrl.configs import base
 
 ROUNDS = 3
 
@@ -47,7 +47,5 @@ def get_config(arg=''):
     base.service(c, 'judge', role='policy', message=64, temperature=0.0)
   c.advantage = ('episode',)  # for metrics alone
   c.stream.episode = ('episode_return',)
-  base.role(c, 'reference', kind='frozen')
-  base.source(c, 'paired', kind='found', last=1, edits=('judged_pairs',))
-  tearag_ipdpo.rounds(c, ROUNDS, loss=('dpo',))
+  base.pair_rounds(c, ROUNDS, 'judged_pairs', loss=('dpo',))
   return base.finish(c)

@@ -271,6 +271,36 @@ def follow_notes(
     c.role.policy.lr = lr
 
 
+def pair_rounds(
+  c: ConfigDict, rounds: int, edit: str, *, loss: tuple[str, ...]
+) -> None:
+  """Makes a warm start and rounds of stages: sample, then fit to the pairs.
+
+  The reference of a fit is the policy before it.
+
+  Args:
+    edit: that lists pairs of the last samples, the better half first
+  """
+  role(c, 'reference', kind='frozen')
+  source(c, 'paired', kind='found', last=1, edits=(edit,))
+  fit: dict[str, Any] = {
+    'curate': ('as_listed',),
+    'hp.minibatch.minibatches.n': 1,
+    'loss': loss,
+    'sft.mix': ('paired',),
+    'sft.pairs': True,
+    'signal': ('reference',),
+    'sft.lr': c.role.policy.lr,
+    'sft.warmup': c.role.policy.warmup,
+  }
+  alone = {'minibatch': 'none', 'log.groups': -1}
+  steps, c.stages = max(1, c.steps // rounds), ('sft',)
+  for r in range(1, rounds + 1):
+    stage(c, f'sample_{r}', steps=steps, changes=alone)
+    stage(c, f'fit_{r}', kind='sft', steps=steps, changes=fit)
+    c.stages = (*c.stages, f'sample_{r}', f'fit_{r}')
+
+
 def source(c: ConfigDict, name: str, **fields) -> None:
   """Adds a source of trajectories, for c.sft.mix or c.prefix_source to name.
 

@@ -27,33 +27,6 @@ answers as of such pairs, in fewer messages each.
 from agentrl.configs import base
 
 ROUNDS = 3
-FIT = {
-  'curate': ('as_listed',),
-  'hp.minibatch.minibatches.n': 1,
-  'loss': ('dpo', 'winner_nll'),
-  'sft.mix': ('paired',),
-  'sft.pairs': True,
-  'signal': ('reference',),
-}
-
-
-def rounds(c, count, **changes):
-  """Makes stages of a warm start and of `count` rounds: sample, fit to pairs.
-
-  The pairs are those of c.mix.paired, listed in the order of preference.
-
-  Args:
-    changes: fields of the fits
-  """
-  steps = max(1, c.steps // count)
-  c.stages = ('sft',)
-  alone = {'minibatch': 'none', 'log.groups': -1}
-  rate = c.role.policy
-  fit = FIT | {'sft.lr': rate.lr, 'sft.warmup': rate.warmup} | changes
-  for r in range(1, count + 1):
-    base.stage(c, f'sample_{r}', steps=steps, changes=alone)
-    base.stage(c, f'fit_{r}', kind='sft', steps=steps, changes=fit)
-    c.stages = (*c.stages, f'sample_{r}', f'fit_{r}')
 
 
 def get_config(arg=''):
@@ -65,7 +38,5 @@ def get_config(arg=''):
   base.hp(c, 'judge', 'evidence_coverage', parts=('query', 'context'))
   c.advantage = ('episode',)  # for metrics alone
   c.stream.episode = ('episode_return',)
-  base.role(c, 'reference', kind='frozen')
-  base.source(c, 'paired', kind='found', last=1, edits=('process_pairs',))
-  rounds(c, ROUNDS)
+  base.pair_rounds(c, ROUNDS, 'process_pairs', loss=('dpo', 'winner_nll'))
   return base.finish(c)
