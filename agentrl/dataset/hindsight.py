@@ -119,9 +119,9 @@ class Explored:
       self._group[x.step, x.group].append(i)
 
   def goals(self, i: int, most: int, seed: int) -> list[str]:
-    """Writes different goals that a trajectory fulfils, at most so many.
+    """Writes up to `most` different goals that a trajectory fulfils.
 
-    None for one that a limit has ended: its last answer was read by nobody.
+    It writes none for one that a limit ended: its last answer was not read.
     """
     if self._xs[i].status not in ENDED:
       return []
@@ -148,7 +148,7 @@ class Explored:
   def elsewhere(
     self, i: int, goal: str, rng: np.random.Generator
   ) -> int | None:
-    """Draws who misses a goal at another task; None: nobody of TRIES."""
+    """Draws an attempt at another task that misses a goal; None after TRIES."""
     for j in rng.integers(len(self._xs), size=TRIES).tolist():
       other = self._xs[j].turns and self._xs[j].task != self._xs[i].task
       if other and not self.fulfils(j, goal):

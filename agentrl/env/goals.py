@@ -1,4 +1,4 @@
-"""Families whose trajectories fulfil goals that nobody had set.
+"""Families whose trajectories fulfil goals other than their own.
 
 A trajectory that missed its own goal has still brought something about, and an
 instruction that asks for just that is fulfilled by it (hindsight). A family

@@ -27,7 +27,7 @@ class NamesSkills(EnvFamily, Protocol):
 
 
 class SkillTable(NamedTuple):
-  """S skills of n tasks, those of few basic skills first."""
+  """The S skills of n tasks, sorted by their number of basic skills."""
 
   parts: tuple[tuple[str, ...], ...]  # basic skills of each
   of_task: np.ndarray  # [n] i32  in [0, S)

@@ -45,8 +45,13 @@ def fit_coupled(
   loss: Callable[[Outputs], tuple[jax.Array, Metrics]],
   needs: tuple[str, ...],
   steps: int,
+  name: str = '',
 ) -> tuple[TrainState, Metrics]:
-  """Fits, as `fit`, a loss that looks at the outputs of all rows at once."""
+  """Fits, as `fit`, a loss that looks at the outputs of all rows at once.
+
+  Args:
+    name: of the metrics, `<name>/...`; '': the role's
+  """
   read = microbatch.reader(context.modules[role].apply, needs)
 
   def gradient(params):
@@ -55,10 +60,18 @@ def fit_coupled(
     )
     return grads, metrics
 
-  return _steps(context, role, state, batch, gradient, steps)
+  return _steps(context, role, state, batch, gradient, steps, name)
 
 
-def _steps(context: Context, role: str, state, batch, gradient, steps: int):
+def _steps(
+  context: Context,
+  role: str,
+  state,
+  batch,
+  gradient,
+  steps: int,
+  name: str = '',
+):
   """Takes `steps` of the role's optimizer along gradient(params)."""
 
   def once(carry, _):
@@ -71,7 +84,8 @@ def _steps(context: Context, role: str, state, batch, gradient, steps: int):
 
   start = state.params[role], state.opt[role]
   (params, opt), metrics = jax.lax.scan(once, start, None, length=steps)
-  metrics = {f'{role}/{k}': (s.sum(), w.sum()) for k, (s, w) in metrics.items()}
+  name = name or role
+  metrics = {f'{name}/{k}': (s.sum(), w.sum()) for k, (s, w) in metrics.items()}
   state = state.replace(
     params={**state.params, role: params}, opt={**state.opt, role: opt}
   )

@@ -240,7 +240,7 @@ class _Model:
         'kl': (far, jnp.ones(())),
       }
 
-    state, metrics = gradient_steps.fit_coupled(
+    state, told = gradient_steps.fit_coupled(
       context=self.context,
       role=reward_model.ROLE,
       state=state,
@@ -248,8 +248,8 @@ class _Model:
       loss=loss,
       needs=('value',),
       steps=self.steps,
+      name=NAME,
     )
-    told = {f'{NAME}/{k.partition("/")[2]}': x for k, x in metrics.items()}
     return self.remember(state, batch), told
 
 

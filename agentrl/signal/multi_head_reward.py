@@ -145,7 +145,7 @@ def multi_head_reward(
       each = jnp.where(counts, jax.nn.softplus(h) - y * h, 0)
       return jnp.sum(each) / jnp.maximum(jnp.sum(counts), 1), {}
 
-    state, metrics = gradient_steps.fit_coupled(
+    return gradient_steps.fit_coupled(
       context=context,
       role=reward_model.ROLE,
       state=state,
@@ -153,9 +153,7 @@ def multi_head_reward(
       loss=loss,
       needs=('value',),
       steps=steps,
+      name=NAME,
     )
-    return state, {
-      f'{NAME}/{k.partition("/")[2]}': x for k, x in metrics.items()
-    }
 
   return Signal(order, score, update)

@@ -153,9 +153,9 @@ def principled_reward(
         loss=loss,
         needs=('value',),
         steps=steps,
+        name=f'{NAME}/{reading}',
       )
-      for name, x in metrics.items():
-        told[f'{NAME}/{reading}/{name.partition("/")[2]}'] = x
+      told |= metrics
     return state, told
 
   return Signal(order, score, update)

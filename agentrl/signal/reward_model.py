@@ -169,7 +169,7 @@ def reward_model(
   def update(state, batch, signals, credit):
     if not steps:
       return state, {}
-    state, metrics = gradient_steps.fit_coupled(
+    return gradient_steps.fit_coupled(
       context=context,
       role=ROLE,
       state=state,
@@ -177,9 +177,7 @@ def reward_model(
       loss=lambda out: objective(out, batch),
       needs=('value',),
       steps=steps,
+      name='reward_model',
     )
-    return state, {
-      f'reward_model/{k.partition("/")[2]}': x for k, x in metrics.items()
-    }
 
   return Signal(order, score, update)

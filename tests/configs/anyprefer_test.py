@@ -2,12 +2,11 @@
 
 import pytest
 
-from agentrl.configs import anyprefer, base, stages
+from agentrl.configs import anyprefer
 from agentrl.run import config_file
 from agentrl.run.check import validate
 from tests import errors
-
-ROUNDS = (1, 2, 3)
+from tests.configs import pair_rounds
 
 
 def config(arg='tiny', **changes):
@@ -18,21 +17,9 @@ def config(arg='tiny', **changes):
 
 def test_three_rounds_of_samples_that_are_judged_and_fits_to_their_pairs():
   c = config()
-  validate.config(c)
-  plans = {x.name: x for x in stages.plans(c)}
-  names = [x for r in ROUNDS for x in (f'sample_{r}', f'fit_{r}')]
-  assert [*plans] == ['sft', *names]
-  assert c.role.reference.kind == 'frozen'  # the policy as a stage begins
   assert c.hp.judge.tool_ranking.tool == 'calculator'
-  assert (c.mix.paired.kind, c.mix.paired.last) == ('found', 1)
-  for r in ROUNDS:
-    sample, fit = plans[f'sample_{r}'], plans[f'fit_{r}']
-    assert (sample.kind, fit.kind) == ('rl', 'sft')
-    assert sample.config.minibatch == 'none'
+  for sample, _ in pair_rounds.check(c, ('dpo',)):
     assert sample.config.judge == ('tool_ranking',)
-    spec = base.wiring(fit.config)
-    assert (spec.loss, spec.curate) == (('dpo',), ('as_listed',))
-    assert spec.values('dpo', 'dpo')['reference'] == 'ref_logp'
 
 
 @pytest.mark.parametrize('env', ['sokoban', 'hidden_slots', 'fact_corpus'])

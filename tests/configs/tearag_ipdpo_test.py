@@ -21,10 +21,9 @@ from agentrl.runtime import install
 from agentrl.signal.base import Context
 from agentrl.types import Batch, LossInputs, Outputs
 from tests import errors
+from tests.configs import pair_rounds
 from tests.dataset import stored_cases
 from tests.judge import made_up_items
-
-ROUNDS = (1, 2, 3)
 
 
 def config(**changes):
@@ -34,23 +33,7 @@ def config(**changes):
 
 
 def test_three_rounds_of_samples_and_fits_to_the_pairs_of_the_last():
-  c = config()
-  validate.config(c)
-  plans = {x.name: x for x in stages.plans(c)}
-  names = [x for r in ROUNDS for x in (f'sample_{r}', f'fit_{r}')]
-  assert [*plans] == ['sft', *names]
-  assert c.role.reference.kind == 'frozen'  # the policy as a stage begins
-  assert (c.mix.paired.kind, c.mix.paired.last) == ('found', 1)
-  for r in ROUNDS:
-    sample, fit = plans[f'sample_{r}'], plans[f'fit_{r}']
-    assert (sample.kind, fit.kind) == ('rl', 'sft')
-    assert sample.config.minibatch == 'none'
-    assert sample.config.log['groups'] == -1
-    spec = base.wiring(fit.config)
-    assert spec.loss == ('dpo', 'winner_nll')
-    assert spec.values('dpo', 'dpo')['reference'] == 'ref_logp'
-    assert spec.curate == ('as_listed',)
-    assert fit.config.sft.mix == ('paired',)
+  pair_rounds.check(config(), ('dpo', 'winner_nll'))
 
 
 @pytest.mark.parametrize(

@@ -175,6 +175,16 @@ class Method:
     batch, _ = self.stage.collect(state, self.stage.task(state, 1), 1)
     return jax.device_get(batch)
 
+  def updates(self, count):
+    """Yields the batch of a step, what its update tells, the state after."""
+    state = collect_lib.init_memory(self.s, self._begin())
+    learn = loop.jit_update(self.stage.algorithm, update_lib.update)
+    for step in range(count):
+      batch, _ = self.stage.collect(state, self.stage.task(state, step), step)
+      batch = jax.device_get(batch)
+      state, told, _ = learn(state, jax.device_put(batch))
+      yield batch, jax.device_get(told), state
+
   def batch(self):
     """The shared one, or the method's own if trajectories begin alike in it."""
     spec = self.s.algorithm.spec

@@ -11,11 +11,8 @@ import numpy as np
 import pytest
 from ml_collections import ConfigDict
 
-from agentrl import loop
 from agentrl.configs import inspo, skill_sd, slea_rl
 from agentrl.env.worlds.door_codes import DoorCodes
-from agentrl.learner import update
-from agentrl.run.play import collect
 from tests.integration import half_good, judged_methods_test, parts_test
 
 # The notes that are true.
@@ -43,15 +40,9 @@ def steps_of(module, folder, count=2, **changes):
   out = []
   with contextlib.ExitStack() as stack:
     made = parts_test.Method(c, None, stack)
-    state = collect.init_memory(made.s, made._begin())
-    learn = loop.jit_update(made.stage.algorithm, update.update)
-    for step in range(count):
-      attempts = made.stage.task(state, step)
-      batch, _ = made.stage.collect(state, attempts, step)
-      batch = jax.device_get(batch)
-      state, told, _ = learn(state, jax.device_put(batch))
-      out.append((batch, jax.device_get(told)))
-    bank = jax.device_get(state.memory['texts'])
+    for batch, told, state in made.updates(count):
+      out.append((batch, told))
+      bank = jax.device_get(state.memory['texts'])
   return out, bank, made.s
 
 

@@ -88,7 +88,7 @@ class Household:
     return HouseholdEnv(self.noise)
 
   def goal(self, observations: Sequence[str], rng: np.random.Generator) -> str:
-    """Writes a goal of as many facts as tasks have; see `StatesGoals`."""
+    """Writes a goal with as many facts as a task's; see `StatesGoals`."""
     first, last = seen(observations[:1]), seen(observations)
     new = [x for x in first if last[x] != first[x]]
     if not new:

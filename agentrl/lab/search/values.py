@@ -1,4 +1,4 @@
-"""Values that need no environment: likelihood, chance, and those of ends alone.
+"""Values that need no environment: by likelihood, by chance, of ends alone.
 
 All are in [0, 1) and rise with what they stand for: no value is that of a known
 success, at which a search would stop.

@@ -9,10 +9,7 @@ import numpy as np
 import pytest
 from ml_collections import ConfigDict
 
-from agentrl import loop
 from agentrl.configs import rl_experimenter
-from agentrl.learner import update
-from agentrl.run.play import collect
 from agentrl.service.base import ServiceFault
 from tests import errors
 from tests.integration import judged_methods_test, parts_test
@@ -51,13 +48,7 @@ def batches_of(c, count=3):
   out = []
   with contextlib.ExitStack() as stack:
     made = parts_test.Method(c, None, stack)
-    state = collect.init_memory(made.s, made._begin())
-    learn = loop.jit_update(made.stage.algorithm, update.update)
-    for step in range(count):
-      attempts = made.stage.task(state, step)
-      batch, _ = made.stage.collect(state, attempts, step)
-      batch = jax.device_get(batch)
-      state, _, _ = learn(state, jax.device_put(batch))
+    for batch, _, state in made.updates(count):
       out.append((batch, jax.device_get(state.memory['skills'])))
   return out, made.s
 
