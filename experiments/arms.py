@@ -1,6 +1,6 @@
 """Compares arms that begin from one warm start for each seed.
 
-  python -m experiments.arms --design=compaction --jobs=2     # 20 runs, an hour
+  python -m experiments.arms --design=compaction_longer --jobs=2  # half an hour
   python -m experiments.arms --design=training_free --seeds=2
 
 Trains what the study of that name below agentrl/lab/papers says: warm starts,
@@ -14,8 +14,13 @@ import sys
 
 from agentrl import cli, domain
 
-# docs/results has a page of each.
-DESIGNS = ('compaction', 'session_memory', 'training_free')
+# docs/results has what each found.
+DESIGNS = (
+  'compaction',
+  'compaction_longer',
+  'session_memory',
+  'training_free',
+)
 
 _DESIGN = cli.flag('design', None, domain.OneOf(*DESIGNS), 'What is compared')
 _SEEDS = cli.flag('seeds', 5, domain.Whole(2), 'Runs of each arm')

@@ -29,6 +29,11 @@ class Design(NamedTuple):
   learn: Mapping[str, Any]  # of the runs that begin from it
   # Measure -> metric of training, whose mean over updates the table shows.
   shown: Mapping[str, str] = {}
+  first: int = 0  # seed; above those that another design has measured
+
+  def seeds(self, count: int) -> range:
+    """Returns the seeds that are measured."""
+    return range(self.first, self.first + count)
 
 
 def planned(
@@ -39,7 +44,7 @@ def planned(
     runs.planned(
       f'warm/seed={i}', d.config, {**d.sizes, **d.warm, 'seed': i}, workdir
     )
-    for i in range(seeds)
+    for i in d.seeds(seeds)
   ]
   learn = [
     runs.planned(
@@ -49,7 +54,7 @@ def planned(
       workdir,
     )
     for arm, changes in d.arms.items()
-    for i, start in enumerate(warm)
+    for i, start in zip(d.seeds(seeds), warm, strict=True)
   ]
   return warm, learn
 
@@ -74,7 +79,7 @@ def report(d: Design, workdir: str, seeds: int) -> dict[str, Any]:
   """
   out: dict[str, Any] = {'seeds': seeds}
   for arm in d.arms:
-    each = [_measures(d, workdir, arm, i) for i in range(seeds)]
+    each = [_measures(d, workdir, arm, i) for i in d.seeds(seeds)]
     out[arm] = {name: [x[name] for x in each] for name in each[0]}
   return out
 

@@ -36,6 +36,18 @@ def test_an_arm_may_change_what_all_learn_with(tmp_path):
   assert [x.config.steps for x in learn] == [99, 99, 60, 60]
 
 
+def test_a_design_has_seeds_of_its_own(tmp_path):
+  d = DESIGN._replace(first=5)
+  warm, learn = warm_arms.planned(d, str(tmp_path), seeds=2)
+  assert [(x.name, x.config.seed) for x in warm] == [
+    ('warm/seed=5', 5),
+    ('warm/seed=6', 6),
+  ]
+  for x in learn:
+    start = warm[x.config.seed - 5]
+    assert x.config.init == start.workdir
+
+
 def made(tmp_path, success):
   """Writes the metrics of runs: success[arm][seed] after training."""
   for arm, each in success.items():
