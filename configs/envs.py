@@ -183,6 +183,14 @@ OWN: dict[str, dict[str, Any]] = {
     'rollout': dict(max_turns=1),
     'env': dict(train=600, test=150),
   },
+  'proposed_chores': {
+    'rollout': dict(max_message_tokens=12, max_turns=8),
+    'host': dict(max_observation_tokens=128),
+    'env': dict(train=1500),
+    'service': {
+      'proposer': dict(function='agentrl.env.worlds.proposed_chores:propose')
+    },
+  },
   'proposed_countdown': {
     'rollout': dict(max_message_tokens=32, max_turns=3),
     'host': dict(max_observation_tokens=32),

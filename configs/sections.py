@@ -271,6 +271,9 @@ class JudgingConfig:
     Count0, 'items that each judge scores per iteration; 0: all'
   ] = 0
   flip: Annotated[Chance, 'probability that a score s becomes 1 - s'] = 0.0
+  false_positive: Annotated[
+    Chance, 'probability that a score s below 1/2 becomes 1 - s'
+  ] = 0.0
   noise: Annotated[
     NotNegative, 'standard deviation of noise added to scores'
   ] = 0.0

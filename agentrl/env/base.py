@@ -49,8 +49,7 @@ CLUSTERS = ('dask', 'ray')
 DESCRIBED = 'env:described'  # what describes its tasks gives to components
 JIT = 'jit'  # of families whose environments are compiled (env/jit/base.py)
 
-# Families that ship, by what c.env.name calls them. Any other is named by
-# 'module:Class'.
+# Families that ship, by c.env.name; any other is named by 'module:Class'.
 FAMILIES: dict[str, str] = {
   'alfworld': 'agentrl.env.external.alfworld:AlfWorld',
   'case_corpus': 'agentrl.env.worlds.case_corpus:CaseCorpus',
@@ -79,6 +78,7 @@ FAMILIES: dict[str, str] = {
   'negotiation': 'agentrl.env.worlds.negotiation:Negotiation',
   'openenv': 'agentrl.env.external.openenv:OpenEnv',
   'pettingzoo': 'agentrl.env.external.pettingzoo:PettingZoo',
+  'proposed_chores': 'agentrl.env.worlds.proposed_chores:ProposedChores',
   'proposed_countdown': (
     'agentrl.env.worlds.proposed_countdown:ProposedCountdown'
   ),

@@ -14,6 +14,7 @@ class PlantedError(NamedTuple):
   """Rates and sizes of what goes wrong; 0 of all: nothing."""
 
   flip: float = 0.0  # chance that s becomes 1 − s
+  false_positive: float = 0.0  # chance that s < 1/2 becomes 1 − s
   noise: float = 0.0  # standard deviation of what is added
   length_bias: float = 0.0  # added to a long message, in full at infinity
   length_scale: float = 100.0  # characters at which half of it is added
@@ -26,16 +27,18 @@ class PlantedError(NamedTuple):
   def wrong(self) -> bool:
     """Whether any score changes, or is lost."""
     biases = self.length_bias, self.position_bias
-    return any((self.flip, self.noise, *biases, self.refusal))
+    rates = self.flip, self.false_positive, self.refusal
+    return any((*rates, self.noise, *biases))
 
 
 def draws(key: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-  """Draws uniform numbers [n, 2] and normal ones [n] of contents' ids [n]."""
-  uniform, normal = np.empty((len(key), 2)), np.empty(len(key))
+  """Draws uniform numbers [n, 3] and normal ones [n] of contents' ids [n]."""
+  uniform, normal = np.empty((len(key), 3)), np.empty(len(key))
   for i, x in enumerate(key.tolist()):
     digest = hashlib.sha256(f'{seed} {x}'.encode()).digest()
     rng = np.random.default_rng(int.from_bytes(digest[:16], 'big'))
-    uniform[i], normal[i] = rng.random(2), rng.standard_normal()
+    uniform[i, :2], normal[i] = rng.random(2), rng.standard_normal()
+    uniform[i, 2] = rng.random()
   return uniform, normal
 
 
@@ -50,7 +53,8 @@ def distort(
 
     s' = clip(f(s) + σ z + β_l n / (n + n₀) + β_p k / K, 0, 1)
 
-  f(s) is 1 − s with the chance of a flip, else s. NaN stays NaN.
+  f(s) is 1 − s with the chance of a flip, else s, and that is turned round once
+  more with the chance of a false positive if it is below 1/2. NaN stays NaN.
 
   Args:
     score: [n] in [0, 1]; others are left as they are where nothing is wrong
@@ -62,7 +66,8 @@ def distort(
     return score
   uniform, normal = draws(key, error.seed)
   out = np.where(uniform[:, 0] < error.flip, 1 - score, score)
-  out = out + error.noise * normal
+  risen = (out < 0.5) & (uniform[:, 2] < error.false_positive)
+  out = np.where(risen, 1 - out, out) + error.noise * normal
   out = out + error.length_bias * length / (length + error.length_scale)
   out = np.clip(out + error.position_bias * place, 0, 1)
   return np.where(uniform[:, 1] < error.refusal, np.nan, out)

@@ -43,7 +43,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
   'self-play: a baseline for each seat': (
     'spiral', 'spiral_magnet', 'mars',
   ),
-  'tasks that the policy writes for itself': ('agent0', 'ssp'),
+  'tasks that the policy, or a service, writes': ('agent0', 'pae', 'ssp'),
   'several policies: a model for each seat': (
     'cory', 'dr_mas_models', 'astraflow', 'agentflow', 'ai_searchplanner',
     'unitymas_o', 'comas', 'marft',

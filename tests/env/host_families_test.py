@@ -9,7 +9,12 @@ import pickle
 import pytest
 
 from agentrl.env import base, splits
-from agentrl.env.worlds import consultation, hidden_slots, interview
+from agentrl.env.worlds import (
+  consultation,
+  hidden_slots,
+  interview,
+  proposed_chores,
+)
 from agentrl.runtime import install
 from agentrl.service.base import ServiceFault
 from agentrl.text.message import Message
@@ -67,13 +72,15 @@ OWN = {
 # Whose demonstrations do not earn 1 with everybody.
 CHANCY = (
   'consultation', 'critiques', 'event_stream', 'hidden_slots',
-  'proposed_countdown', 'proposed_facts', 'recommendation', 'reflections',
+  'proposed_chores', 'proposed_countdown', 'proposed_facts', 'recommendation',
+  'reflections',
 )  # fmt: skip
 USERS = {
   'consultation': consultation.scripted,
   'hidden_slots': hidden_slots.scripted,
   'interview': interview.truthful,
 }
+SERVICES = USERS | {'proposed_chores': proposed_chores.propose}
 NEEDS = {
   'fact_corpus': 'bm25s',
   'proposed_facts': 'bm25s',
@@ -127,8 +134,8 @@ def of_name(name, **fields):
 
 
 def env_of(family):
-  users = {'user': USERS.get(family.name().partition('-')[0])}
-  served = {x: users[x] for x in base.needs(family)}
+  service = SERVICES.get(family.name().partition('-')[0])
+  served = dict.fromkeys(base.needs(family), service)
   return base.with_services(family, served).env()
 
 

@@ -35,6 +35,22 @@ def test_flips_and_refusals_have_their_rates(rate):
   np.testing.assert_array_equal(every, 1 - score)
 
 
+@pytest.mark.parametrize('rate', [0.05, 0.4])
+def test_false_positives_have_their_rate_and_nothing_else_changes(rate):
+  score = np.where(np.arange(N) % 2, 0.9, 0.2)
+  got = wrong(score, false_positive=rate)
+  risen = got != score
+  assert not risen[1::2].any()
+  np.testing.assert_allclose(got[risen], 0.8)
+  share, count = risen[::2].mean(), N // 2
+  assert abs(share - rate) < 4 * np.sqrt(rate * (1 - rate) / count)
+  # Whether a score rises tells nothing of whether it is turned round.
+  flipped = wrong(score, flip=rate) != score
+  both = (risen & flipped)[::2].mean()
+  assert abs(both - rate**2) < 4 * np.sqrt(rate**2 / count)
+  np.testing.assert_array_equal(wrong(score, false_positive=1.0)[::2], 0.8)
+
+
 def test_equal_contents_err_alike_and_seeds_differ():
   score = np.full(N, 0.5)
   one = wrong(score, noise=0.1)

@@ -74,7 +74,7 @@ class Household:
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
     """Yields tasks with a shortest solution; see `EnvFamily`."""
-    return task_sampling.drawn(self._draw, _solve, split, count, seed)
+    return task_sampling.drawn(self._draw, solved, split, count, seed)
 
   def expert_value(self, task: Mapping[str, Any]) -> float:
     """Returns 1: every task has a solution."""
@@ -110,8 +110,7 @@ class Household:
     return re.sub(rf'(?<={WANT}\n).*', goal, observation, count=1)
 
   def _draw(self, rng: np.random.Generator) -> dict[str, Any] | None:
-    names = [(x, STATE) for x in SWITCHES[: self.switches]]
-    names += [(x, PLACE) for x in ITEMS[: self.things]] + [(DOOR, STATE)]
+    names = self._names(rng)
     now, wanted = ([*map(str, _values(names, rng))] for _ in range(2))
     order = rng.permutation(len(names)).tolist()
     kept = order[: int(rng.integers(2, len(names) + 1))]
@@ -120,6 +119,13 @@ class Household:
       'goal': [[*names[i], wanted[i]] for i in sorted(kept)],
     }
     return task if distance(facts(task['facts']), facts(task['goal'])) else None
+
+  def _names(self, rng: np.random.Generator) -> list[tuple[str, str]]:
+    """Lists what the house of a task has: objects and their attributes."""
+    del rng  # all houses are alike
+    switches = [(x, STATE) for x in SWITCHES[: self.switches]]
+    things = [(x, PLACE) for x in ITEMS[: self.things]]
+    return [*switches, *things, (DOOR, STATE)]
 
 
 def _values(
@@ -161,8 +167,11 @@ def seen(observations: Sequence[str]) -> Facts:
 
 
 def distance(now: Facts, goal: Facts) -> int:
-  """Returns the fewest changes until the goal holds."""
-  wrong = [name for name, value in goal.items() if now[name] != value]
+  """Returns the fewest changes until the goal holds.
+
+  What the house does not have stays wrong.
+  """
+  wrong = [name for name, value in goal.items() if now.get(name) != value]
   carried = sum(attribute == PLACE for _, attribute in wrong)
   door = DOOR, STATE
   if not carried:
@@ -172,7 +181,7 @@ def distance(now: Facts, goal: Facts) -> int:
   return len(wrong) - (door in wrong) + opened + shut
 
 
-def _solve(task: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+def solved(task: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
   """Opens the door if need be, changes what is wrong, the door last."""
   now, goal = facts(task['facts']), facts(task['goal'])
   wrong = [name for name, value in goal.items() if now[name] != value]
@@ -236,7 +245,10 @@ class HouseholdEnv:
     return name[1] != PLACE or self._now[DOOR, STATE] == OPEN
 
   def fork(self) -> 'HouseholdEnv':
-    return copy.deepcopy(self)  # what its radio will say, too
+    other = copy.copy(self)
+    other._now = dict(self._now)
+    other._rng = copy.deepcopy(self._rng)  # what its radio will say, too
+    return other
 
   def close(self) -> None:
     pass
