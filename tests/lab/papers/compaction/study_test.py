@@ -2,7 +2,10 @@
 
 import pathlib
 
+import pytest
+
 from agentrl.lab.papers.compaction.study import DESIGN
+from agentrl.lab.papers.compaction_longer import study as longer
 from agentrl.lab.study import bounds, warm_arms
 
 DOCS = pathlib.Path(__file__).parents[4] / 'docs'
@@ -19,7 +22,19 @@ def test_the_answer_has_no_room_beside_its_question(tmp_path):
   assert not c.compaction.keep_task
 
 
-def test_the_page_has_the_table_of_the_report():
+@pytest.mark.parametrize(
+  ('name', 'design'),
+  [('compaction', DESIGN), ('compaction_longer', longer.DESIGN)],
+)
+def test_the_page_has_the_table_of_the_report(name, design):
   page = (DOCS / 'results' / 'compaction.md').read_text()
-  report = bounds.read(str(DOCS / 'compaction.json'))
-  assert warm_arms.table(DESIGN, report) in page
+  report = bounds.read(str(DOCS / f'{name}.json'))
+  assert warm_arms.table(design, report) in page
+
+
+def test_the_second_protocol_differs_in_start_training_and_seeds():
+  again = longer.DESIGN._replace(
+    warm=DESIGN.warm, learn=DESIGN.learn, first=DESIGN.first
+  )
+  assert again == DESIGN
+  assert longer.DESIGN.first >= 5  # seeds 0 to 4 are the first one's
