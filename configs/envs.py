@@ -41,6 +41,11 @@ OWN: dict[str, dict[str, Any]] = {
     'rollout': dict(history='full', max_message_tokens=4, max_turns=3),
     'env': dict(train=2000),
   },
+  'bug_fixes': {
+    'rollout': dict(max_message_tokens=8, max_turns=8),
+    'host': dict(max_observation_tokens=24),
+    'env': dict(train=4000),
+  },
   'case_corpus': {
     'rollout': dict(max_message_tokens=64, max_turns=5),
     'host': dict(max_observation_tokens=136),

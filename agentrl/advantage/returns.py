@@ -196,6 +196,22 @@ def return_to_go(x: LinkInputs, *, gamma: Discount = 1.0) -> Linked:
 
 
 @registry.register('link')
+def differences(x: LinkInputs) -> Linked:
+  """y_k = x_k − x_{k−1}, x of the turn before that was scored; 0 before any.
+
+  Scores of states become changes: to go, they sum to x_last − x_{k−1}, whatever
+  the number of turns in between, so that turns that change nothing gain nothing
+  (SWE-TRACE, arXiv 2604.14820).
+  """
+  counted, value = counting.counted(x.batch, 'turn'), x.credit.turn
+  before = segment.previous_turn(value, counted)
+  size = chain.size(x.credit)
+  size += segment.previous_turn(size, counted)
+  turn, size = (jnp.where(counted, y, 0) for y in (value - before, size))
+  return x.credit.replace(turn=turn, size=size), {}
+
+
+@registry.register('link')
 def at_last_turn(x: LinkInputs) -> Linked:
   """Keeps x at the trajectory's last turn that has sampled tokens."""
   last = segment.last_turn(sampled_turns(x.batch))

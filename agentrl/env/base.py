@@ -52,6 +52,7 @@ JIT = 'jit'  # of families whose environments are compiled (env/jit/base.py)
 # Families that ship, by c.env.name; any other is named by 'module:Class'.
 FAMILIES: dict[str, str] = {
   'alfworld': 'agentrl.env.external.alfworld:AlfWorld',
+  'bug_fixes': 'agentrl.env.worlds.bug_fixes:BugFixes',
   'case_corpus': 'agentrl.env.worlds.case_corpus:CaseCorpus',
   'commons': 'agentrl.env.worlds.commons:Commons',
   'consultation': 'agentrl.env.worlds.consultation:Consultation',
@@ -168,8 +169,7 @@ class CanFork(HostEnv, Protocol):
   def fork(self) -> 'HostEnv':
     """Returns another environment that goes on from here, as this one does.
 
-    Both give the same replies to the same messages from now on, and neither
-    changes the other.
+    Both reply alike to the same messages; neither changes the other.
     """
 
 

@@ -11,7 +11,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
   'step-level credit: same-state groups, judge labels, information gain': (
     'gigpo', 'hgpo', 'vpr', 'slea_rl', 'infopo', 'mira', 'adca', 'ppr',
     'cm2', 'adca_allocation', 'gigpo_no_std', 'memact_dcpo', 'toolpo',
-    'vpr_turn', 'graph_return', 'statefactory',
+    'vpr_turn', 'graph_return', 'statefactory', 'swe_trace',
   ),
   'critics per token, turn, segment or utterance': (
     'ppo', 'ppo_turn', 'ppo_bilevel', 'steppo', 'vl_dac', 'odysseus',

@@ -64,6 +64,23 @@ def test_sources(name):
   _same(_run(*names)[0], estimators.spread(STORY, want))
 
 
+@pytest.mark.parametrize('lost', [(), ((1, 1),), ((1, 0), (1, 2), (4, 0))])
+def test_differences_are_of_scores_that_there_are(lost):
+  """Summed they are the last score less the one before, whatever was lost."""
+  names = ('add_signal', 'differences')
+  change = lambda batch: unscored.turns(batch, *lost)  # noqa: E731
+  one, _ = _run(*names, change=change)
+  to_go, _ = _run(*names, 'return_to_go', change=change)
+  for i, xs in enumerate(STORY.step):
+    known = [k for k in range(len(xs)) if (i, k) not in lost]
+    for before, k in zip([None, *known], known, strict=False):
+      was = 0.0 if before is None else xs[before]
+      np.testing.assert_allclose(one[i][k], xs[k] - was, atol=1e-12)
+      np.testing.assert_allclose(to_go[i][k], xs[known[-1]] - was, atol=1e-12)
+    for k in {*range(len(xs))} - {*known}:
+      np.testing.assert_array_equal(one[i][k], 0)
+
+
 @pytest.mark.parametrize('most', [0.5, 100.0])
 def test_a_bounded_sum_of_a_term_is_a_source(most):
   hp = {'name': 'judge', 'coef': 0.5, 'most': most}

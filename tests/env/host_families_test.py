@@ -25,6 +25,7 @@ FILES = pathlib.Path(__file__).parent / 'host_files'
 CATALOGUE = str(FILES / 'catalogue.jsonl')
 # Of texts another one with which the family works; numbers and flags have one.
 TEXTS = {
+  'bug_fixes': {},
   'case_corpus': {},
   'countdown': {'operations': '+*', 'demonstrate': 'steps'},
   'door_codes': {},

@@ -21,8 +21,8 @@ COMPOSED = (
   'prs',
   'recoworld', 'shop_r1',
   'chatshop_dcpo', 'cleaner', 'polar', 'prs_vspo', 'verltool',
-  'smartsnap', 'speakrl', 'ssp', 'statefactory', 'tool_star', 'toolorchestra',
-  'toolpo', 'toolrl',
+  'smartsnap', 'speakrl', 'ssp', 'statefactory', 'swe_trace', 'tool_star',
+  'toolorchestra', 'toolpo', 'toolrl',
 )  # fmt: skip
 # Of these, one for each way a reward is composed; the others: nightly.
 DAILY = 'compaction_rl', 'polar', 'tool_star', 'toolrl'

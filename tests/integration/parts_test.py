@@ -107,6 +107,7 @@ IDLE: dict[str, dict[str, str]] = {
   'step_grpo': dict.fromkeys(
     ('hp.episode.center', 'hp.episode.scale'), 'all of a group begin alike'
   ),
+  'swe_trace': {'env.careless': 'both demonstrations are careful'},
   'tcod': _STREAM | {'hp.task.growing_horizon': _EARLY},
   'tool_star': {
     'episode: center': 'the mean of both groups is 0',

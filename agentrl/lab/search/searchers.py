@@ -71,12 +71,16 @@ def beam(tree: Tree, *, width: domain.Count = 4) -> Search:
 def lookahead(tree: Tree) -> Search:
   """Samples several next turns and takes the best, one depth after another.
 
-  Of equal ones it takes one that has not ended: more can come of it.
+  Of equal ones it takes one that has not ended, of which more can come, unless
+  an end is worth 1.
   """
   each, node = max(1, tree.left // tree.turns), ROOT
   while tree.open and not tree.ended[node]:
     found = yield [node] * min(each, tree.left)
-    node = max(found, key=lambda x: (tree.known(x), not tree.ended[x]))
+    node = max(
+      found,
+      key=lambda x: (tree.known(x), tree.ended[x] == (tree.known(x) >= 1)),
+    )
   return node
 
 

@@ -127,6 +127,16 @@ def test_lookahead_goes_on_where_an_end_is_worth_no_more():
   assert search.send(found) == [found[3]] * 4
 
 
+def test_lookahead_takes_an_end_that_nothing_can_be_better_than():
+  tree = Tree(0, calls=8, turns=2)
+  search = searchers.lookahead(tree)
+  next(search)
+  found = [node(tree, 0, 1.0, ended=i == 2, message=i) for i in range(4)]
+  with pytest.raises(StopIteration) as end:
+    search.send(found)
+  assert end.value.value == found[2]
+
+
 def node(tree, parent, value, ended=False, message=0, parsed=''):
   x = Played(0, (message,), 0.0, 0.0, ended, value, b'', parsed=parsed)
   return tree.add(parent, x, value)
