@@ -11,6 +11,7 @@ from agentrl.env.worlds import household, proposed_chores
 from agentrl.learner import policy_gradient, update
 from agentrl.rollout.scripted import ScriptedGenerator
 from agentrl.run import build, placement, runner
+from agentrl.run.check import validate
 from agentrl.run.play import host_sampler, sampler
 from agentrl.task.base import make_attempts
 from agentrl.types import Status
@@ -122,9 +123,12 @@ def test_false_positives_are_imitated_at_their_rate(
   seeds = range(1 if rate == 1 else 4)
   wrong, count = 0, 0
   for batch in collected(s, seeds):
+    judged = np.asarray((batch.turns.valid & batch.turns.scored).any(axis=1))
+    assert judged.mean() > 0.9, np.asarray(batch.status)[~judged]
     passed, right = kept(s, batch), np.asarray(batch.outcome) > 0
-    assert passed[right].all()
-    wrong, count = wrong + (passed & ~right).sum(), count + (~right).sum()
+    assert passed[right & judged].all()
+    missed = judged & ~right
+    wrong, count = wrong + passed[missed].sum(), count + missed.sum()
   assert abs(wrong / count - rate) <= 3 * np.sqrt(rate * (1 - rate) / count)
 
 
@@ -242,6 +246,19 @@ def test_evaluations_propose_nothing(tmp_path):
   with sampler.open_sampler(s) as playing:
     record = playing.play(state.params['policy'], attempts, jax.random.key(0))
   assert np.all(np.asarray(record.status) != Status.ENV_ERROR)
+
+
+@pytest.mark.parametrize(
+  'arg', ['judged=number', 'env=countdown', 'env=sokoban']
+)
+def test_other_evaluators_and_worlds_fit(arg):
+  c = pae.get_config(f'tiny,{arg}')
+  if 'number' in arg:
+    c.hp.judge.number.unit = 'trajectory'
+    c.service.judge.function = 'tests.integration.judged_methods_test:answered'
+  assert validate.config(c).judge == (
+    arg.partition('judged=')[2] or 'function',
+  )
 
 
 @pytest.mark.slow
