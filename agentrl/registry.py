@@ -10,7 +10,7 @@ A component is a function registered under (slot, name). It declares what it
   arms            several arms per group     pairs          preferences
   tokenizer       the run's, as words=    correction    for the age of tokens
   age_factor      a correction that multiplies the advantage by pi_old / mu
-  older_tokens    batches whose tokens are of several policy versions
+  older_tokens    of several policy versions   late:<name>  a term, steps later
   newest_branches branches by the policy of now, of attempts by an older one
   given_turns     attempts that go on from turns that were played before
   listed          pairs in the order of data      count:<name>  judges' metrics
@@ -433,10 +433,9 @@ def _missing(scope: str, piece: Component, need: str, given: set[str]) -> str:
       'choose an environment (c.env) with this column, or one of the columns'
       f' available: {tuple(sorted(columns))}'
     )
-  where = _field(scope, piece.slot)
   return (
-    f'{where}: {piece.slot} {piece.name!r} needs {need}, which nothing in this'
-    f' config gives; {fix}'
+    f'{_field(scope, piece.slot)}: {piece.slot} {piece.name!r} needs {need},'
+    f' which nothing in this config gives; {fix}'
   )
 
 
@@ -455,6 +454,7 @@ _OTHERWISE = {
     'choose an environment (c.env) that tells it, have a judge of c.judge fill'
     ' it, or name another term'
   ),
+  'late': 'have a judge of c.judge fill this term',
   'role': 'add the role to c.role',
   'output': 'set c.role.policy.heads to 1 if it is the value',
   'reading': 'add it to c.reading, or choose a rollout that makes it',

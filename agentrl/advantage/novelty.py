@@ -1,9 +1,8 @@
 """Novelty links: what is seen often pays less.
 
 A count bonus is ('add_constant', 'scale_by_count') with value 1. With a
-judge's term in the place of the constant it is the intrinsic reward of Motif
-and ONI (arXiv 2410.23022) where labels are stored by state; a reward network
-that is learned from them is no link.
+label of memory `annotations`, or signal `annotated_reward`, in the place of the
+constant it is the intrinsic reward of Motif and ONI (arXiv 2410.23022).
 """
 
 from typing import Annotated

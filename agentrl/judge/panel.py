@@ -124,16 +124,18 @@ class JudgePanel:
     error: planted.PlantedError = _NO_ERROR,
     *,
     answers: AnswerFile | None = None,
+    workers: Workers | None = None,
   ):
     """Stores the judges; `submit` asks them.
 
     Args:
       error: planted in every score
       answers: file of earlier answers; None: they are kept in memory
+      workers: threads that several panels share; None: its own
     """
     self._judges, self._settings, self._error = judges, settings, error
     self._file = answers or AnswerFile(None)
-    self._workers = Workers(settings.threads, settings.seconds)
+    self._workers = workers or Workers(settings.threads, settings.seconds)
     self._jobs: list[_Job] = []
     self._waiting: list[tuple[Judge, tuple[Item, ...], tuple[int, ...]]] = []
     self._counts: dict[str, collections.defaultdict[str, float]] = {
@@ -170,7 +172,7 @@ class JudgePanel:
 
     Every turn or trajectory submitted to a judge has a verdict, scored or not.
     """
-    self._ask_within_budget()
+    self.ask_within_budget()
     out: dict[int, list[Judgement]] = collections.defaultdict(list)
     for job in self._jobs:
       counts = self._counts[job.judge.name]
@@ -224,7 +226,7 @@ class JudgePanel:
       result = self._workers.submit(lambda: judge.piece(x))
     self._jobs.append(_Job(judge, items, places, ask, result))
 
-  def _ask_within_budget(self) -> None:
+  def ask_within_budget(self) -> None:
     """Asks about the items with the lowest content ids, within the budget.
 
     The choice depends on contents alone, not on the order of arrival.

@@ -11,7 +11,8 @@ from agentrl.judge.item import Item, JudgeFault, JudgeInputs, transcript
 Question = Annotated[str, Text('a question', empty=False)]
 Unit = Annotated[str, OneOf('turn', 'trajectory')]
 Window = Annotated[int, COUNT0]
-NEEDS, GIVES = ('service:{service}',), ('term:{term}',)
+NEEDS = ('service:{service}',)
+GIVES = 'term:{term}', 'late:{term}'
 
 
 def conversation(item: Item, window: int = 0) -> str:

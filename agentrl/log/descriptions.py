@@ -265,6 +265,28 @@ METRICS: Mapping[str, Description] = {
       'nats',
       'of all heads in the last gradient steps, summed',
     ),
+    (
+      'annotations/labelled',
+      'share',
+      'turns that are held and whose label has come',
+    ),
+    ('annotations/label', '', 'mean of these labels'),
+    (
+      'annotated_reward/accuracy',
+      'share',
+      'labelled turns that it classifies so, before it learns from them',
+    ),
+    (
+      'annotated_reward/pair_accuracy',
+      'share',
+      'pairs of different labels in the right order, before it learns',
+    ),
+    ('annotated_reward/paid', 'share', 'turns that it pays'),
+    (
+      'annotated_reward/loss',
+      'nats',
+      'of the last gradient steps, summed',
+    ),
     ('prm/pair_accuracy', 'share', 'solved-failed pairs in the right order'),
     ('prm/pairs', 'pairs', 'solved and failed of one task'),
     ('prm/reward_size', '', 'mean size of a step reward'),

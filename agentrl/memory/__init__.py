@@ -1,6 +1,7 @@
 """Memories: arrays in the TrainState that outlive an iteration."""
 
 from agentrl.memory import (
+  annotations,
   compensation,
   experience,
   league,
@@ -13,6 +14,7 @@ from agentrl.memory import (
 )
 
 __all__ = [
+  'annotations',
   'compensation',
   'experience',
   'league',

@@ -131,25 +131,8 @@ def append(batch: Batch, stored, slot: Array, live: Array, age: Array) -> Batch:
     slot: [n] i32, all different; `slots` finds them again
     age: [n] i32, steps since they were sampled
   """
-  replayed = take(stored, slot)
-  rows, turns = replayed.rows, replayed.turns
-  b, (n, k) = batch.outcome.shape[0], turns.valid.shape
-  at = jnp.arange(n, dtype=jnp.int32)
-  here = (rows.traj >= 0) & live[:, None, None]
-  rows = rows.replace(
-    seg=jnp.where(live[:, None, None], rows.seg, -1),
-    traj=jnp.where(here, (b + at)[:, None, None], -1),
-    turn=jnp.where(here, rows.turn, -1),
-    sampled=rows.sampled & here,
-    weight=jnp.where(here, rows.weight, 0),
-    logp=jnp.where(here, rows.logp, 0),
-  )
-  node = (b * k + jnp.arange(n * k, dtype=jnp.int32)).reshape(n, k)
-  turns = turns.replace(
-    valid=turns.valid & live[:, None],
-    scored=turns.scored & live[:, None],
-    node=node,
-  )
+  replayed = _revived(stored, slot, live, len(batch.outcome))
+  n = len(slot)
   ids = {
     'source': jnp.full(n, REPLAYED, jnp.int32),
     'group': (-2 - slot).astype(jnp.int32),  # of nobody else
@@ -159,17 +142,59 @@ def append(batch: Batch, stored, slot: Array, live: Array, age: Array) -> Batch:
   def join(x, y):
     return jnp.concatenate([x, y])
 
-  def join_rows(x, y):
-    flat = y.reshape(-1, *y.shape[2:])
-    return mesh.auto(join, segment.ROW)(x, flat)
-
   return batch.replace(
-    rows=jax.tree.map(join_rows, batch.rows, rows),
-    turns=jax.tree.map(join, batch.turns, turns),
+    rows=jax.tree.map(
+      mesh.auto(join, segment.ROW), batch.rows, flat(replayed.rows)
+    ),
+    turns=jax.tree.map(join, batch.turns, replayed.turns),
     ids=jax.tree.map(join, batch.ids, {**replayed.ids, **ids}),
     outcome=join(batch.outcome, jnp.where(live, replayed.outcome, 0)),
     status=join(batch.status, replayed.status),
   )
+
+
+def alone(stored, slot: Array, live: Array) -> Batch:
+  """Returns a batch of the trajectories of n slots, where live [n]."""
+  replayed = _revived(stored, slot, live, 0)
+  return Batch(
+    rows=flat(replayed.rows),
+    turns=replayed.turns,
+    ids=replayed.ids,
+    outcome=replayed.outcome,
+    status=replayed.status,
+  )
+
+
+def flat(rows: Rows) -> Rows:
+  """Reshapes rows [n, R, T] to [n R, T], split over a mesh as others are."""
+  f = mesh.auto(lambda x: x.reshape(-1, *x.shape[2:]), segment.ROW)
+  return jax.tree.map(f, rows)
+
+
+def _revived(
+  stored, slot: Array, live: Array, first: int
+) -> StoredTrajectories:
+  """Reads n slots as trajectories from `first` on, padding where not live."""
+  replayed = take(stored, slot)
+  rows, turns = replayed.rows, replayed.turns
+  n, k = turns.valid.shape
+  at = jnp.arange(n, dtype=jnp.int32)
+  here = (rows.traj >= 0) & live[:, None, None]
+  rows = rows.replace(
+    seg=jnp.where(live[:, None, None], rows.seg, -1),
+    traj=jnp.where(here, (first + at)[:, None, None], -1),
+    turn=jnp.where(here, rows.turn, -1),
+    sampled=rows.sampled & here,
+    weight=jnp.where(here, rows.weight, 0),
+    logp=jnp.where(here, rows.logp, 0),
+  )
+  node = (first * k + jnp.arange(n * k, dtype=jnp.int32)).reshape(n, k)
+  turns = turns.replace(
+    valid=turns.valid & live[:, None],
+    scored=turns.scored & live[:, None],
+    node=node,
+  )
+  return replayed.replace(rows=rows, turns=turns)
 
 
 def fresh(batch: Batch) -> Array:

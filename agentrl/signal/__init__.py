@@ -1,6 +1,7 @@
 """Signals: learned or computed beside the policy."""
 
 from agentrl.signal import (  # noqa: F401  register their pieces
+  annotated_reward,
   archer,
   barfi,
   confidence,

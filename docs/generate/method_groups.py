@@ -30,7 +30,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
   'composed rewards: judges, evidence, prices, questions, tools': (
     'toolorchestra', 'speakrl', 'calibration', 'marag_r1', 'atom_searcher',
     'chatshop', 'deep_dxsearch', 'doctor_r1', 'evinote_rag', 'oni', 'prs',
-    'chatshop_dcpo', 'prs_vspo', 'artist',
+    'oni_learned', 'chatshop_dcpo', 'prs_vspo', 'artist',
     'recoworld', 'shop_r1', 'smartsnap', 'tablegpt_r1', 'tool_star', 'toolrl',
   ),
   'importance ratios, other objectives, imitation and replay': (

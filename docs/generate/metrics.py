@@ -21,9 +21,13 @@ SECTIONS = (
   ),
   (
     'Memories',
-    ('compensation', 'league', 'skills', 'texts', 'role_baseline'),
+    (
+      *('compensation', 'league', 'skills', 'texts', 'role_baseline'),
+      'annotations',
+    ),
     'Of the queue of the memory `compensation`, of what is practised by'
-    ' `skills`, of the bank of `texts`, and averages of seats.',
+    ' `skills`, of the bank of `texts`, averages of seats, and labels that'
+    ' came late.',
   ),
   (
     'Advantages',
@@ -38,6 +42,7 @@ SECTIONS = (
       'value',
       'progress',
       'information',
+      'annotated_reward',
       'kl',
       'blend',
       'reward_model',

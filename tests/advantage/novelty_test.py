@@ -70,9 +70,9 @@ def test_oni_pays_a_group_that_goes_the_same_way_in_full():
   batch = one_token_turns.make_batch(0 * label)
   state = np.tile(np.array([0, 1, 0, 1, 0, 1], np.int32), (8, 1))
   state[0] = range(6)  # the one that goes on
-  terms = {c.hp.intrinsic.add_term.name: label}
+  signals = {c.hp.intrinsic.add_signal.name: label}
   batch = batch.replace(
-    turns=batch.turns.replace(state=state, terms=terms),
+    turns=batch.turns.replace(state=state),
     status=np.full(8, Status.TURN_LIMIT),
   )
   hp = c.hp.intrinsic.to_dict()
@@ -81,7 +81,7 @@ def test_oni_pays_a_group_that_goes_the_same_way_in_full():
     for x in c.stream.intrinsic
   ]
   coef = {'intrinsic': c.coef.intrinsic}
-  got, _ = chain.advantage({'intrinsic': links}, coef, (), batch, {})
+  got, _ = chain.advantage({'intrinsic': links}, coef, (), batch, signals)
   forth = np.array([1, 1 / 8, 1 / 8, 1 / 27, 1 / 27, 0])
   ahead = np.array([1, 1, 1, 1, 1, 0])
   for i, bonus in enumerate([ahead, *[forth] * 7]):

@@ -42,6 +42,16 @@ _EARLY = 'it begins later'
 GRPO = {'episode: episode_return', 'episode: center', 'episode: scale'}
 _LINKS = dict.fromkeys(GRPO, _UNTAUGHT)
 _STREAM = _LINKS | {'stream episode': _UNTAUGHT}
+_UNLABELLED = dict.fromkeys(
+  (
+    'stream intrinsic',
+    'intrinsic: add_signal',
+    'intrinsic: return_to_go',
+    'coef.intrinsic',
+    'hp.intrinsic.scale_by_count',
+  ),
+  'no label comes before the second update',  # oni_test.py has more of them
+)
 IDLE: dict[str, dict[str, str]] = {
   'adca_allocation': {'hp.attribution.add_label': _WIRED},
   'agentmath_partial': {'task': 'a segment is as long as a trajectory'},
@@ -73,7 +83,9 @@ IDLE: dict[str, dict[str, str]] = {
   },
   'muonclip': {'role.policy.qk_clip': 'logits stay below 100'},
   'odysseus': {'hp.signal.value': _VALUE},
-  'oni': {'intrinsic: scale_by_count': 'no state is seen twice'},
+  'oni': _UNLABELLED | {'intrinsic: scale_by_count': 'no state is seen twice'},
+  'oni_learned': _UNLABELLED
+  | {'intrinsic: scale_by_count': 'no state is seen twice'},
   'opd': _STREAM,
   'opsd': _LINKS,
   'oprl_parity': {'loss': _RATIO, 'hp.episode.leave_one_out': _DEFAULT},

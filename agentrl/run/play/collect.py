@@ -10,6 +10,7 @@ import numpy as np
 
 from agentrl import registry
 from agentrl.env.jit import base as env_base
+from agentrl.judge import late
 from agentrl.learner import algorithm, policies, update
 from agentrl.model import microbatch
 from agentrl.prefix import lengths
@@ -151,6 +152,7 @@ def unjudged(s: Experiment, record: record_lib.Record) -> record_lib.Record:
   """Returns the record with terms of 0 for judges that were not asked."""
   judges = registry.defaults(s.algorithm.spec).get('judge', {})
   names = [hp['term'] for hp in judges.values()]
+  names += map(late.known, late.lags(s.algorithm.spec))
   zero = jnp.zeros(record.valid.shape)
   return record.replace(columns=dict.fromkeys(names, zero) | record.columns)
 

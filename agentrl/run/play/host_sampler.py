@@ -235,7 +235,7 @@ class HostSampler:
         ended, attempts, record = self._units(attempts, key, between)
       else:
         ended, verdicts = self._sessions(
-          self._engine, attempts, key, between, judged=True
+          self._engine, attempts, key, between, judged=version
         )
         record = self._judges.filled(self._record(ended), verdicts)
       clean = self._purified(record, key)
@@ -372,7 +372,7 @@ class HostSampler:
     key,
     stopping,
     *,
-    judged: bool = False,
+    judged: int | None = None,
     counts: collections.Counter[str] | None = None,
     tasks: Sequence[Mapping[str, Any]] | None = None,
   ) -> tuple[list[pack.Episode], dict[int, list[Judgement]]]:
@@ -380,12 +380,13 @@ class HostSampler:
 
     Args:
       tasks: that attempts are at; None: those of the run
-      judged: judges are asked about trajectories as soon as they have ended
+      judged: the step at which judges are asked about trajectories, as soon as
+        they have ended; None: none are
       counts: what was counted is added there; None: to those of training
     """
     attempts, bits = jax.device_get((attempts, jax.random.key_data(key)))
     indices = host_seats.share(len(attempts.task), self._s.seats)
-    self._judges.begin(attempts.group, indices)
+    self._judges.begin(attempts.group, indices, judged)
     others = {} if tasks is None else {'tasks': tasks}
 
     def judge(attempt: int, episode: pack.Episode) -> None:
@@ -403,7 +404,7 @@ class HostSampler:
           jax.random.wrap_key_data(bits),
           indices=indices,
           stopping=stopping,
-          ended=judge if judged else lambda attempt, episode: None,
+          ended=((lambda attempt, episode: None) if judged is None else judge),
           **others,
         )
       stopping()  # what a signal ended beside this process was no failure

@@ -149,7 +149,8 @@ class JudgedJitSampler(JitSampler):
     def sample(attempts, key):
       attempts = placement.replicated(attempts)
       record = jax.device_get(self._sample(policy, attempts, key))
-      record = self._judged(record, jax.device_get(attempts.group))
+      group = jax.device_get(attempts.group)
+      record = self._judged(record, group, int(np.max(step)))
       return self._arrays(placement.replicated(record), attempts, step)
 
     x = CollectInputs(
@@ -168,11 +169,11 @@ class JudgedJitSampler(JitSampler):
   def verdicts(self, key: str) -> list[Judgement]:
     return self._judges.of(key)
 
-  def _judged(self, record: Record, group: np.ndarray) -> Record:
+  def _judged(self, record: Record, group: np.ndarray, step: int) -> Record:
     lines = distributed.share(len(group))
 
     def mine():
-      self._judges.begin(group, lines)
+      self._judges.begin(group, lines, step)
       for b in lines:
         item = judges.of_record(record, b, self._s.tokenizer)
         self._judges.submit(b, item, record.status[b])

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import functools
 import inspect
 import json
 import os
@@ -14,9 +15,10 @@ import numpy as np
 from agentrl import registry
 from agentrl.configs.config import Config
 from agentrl.judge import item as judge_item
-from agentrl.judge import panel, planted
+from agentrl.judge import late, panel, planted
 from agentrl.judge.item import Exchange, Item
 from agentrl.judge.panel import Judge, Judgement, JudgePanel
+from agentrl.judge.workers import Workers
 from agentrl.rollout import pack
 from agentrl.rollout.record import Record
 from agentrl.run.experiment import Experiment
@@ -43,20 +45,32 @@ class Judges:
     """
     c, self._words = s.config, s.tokenizer
     spec = s.algorithm.spec
-    self._judges = [_judge(c, spec, n, services) for n in spec.judge]
-    terms = terms_read(spec)
+    every = [_judge(c, spec, n, services) for n in spec.judge]
+    lags, terms = late.lags(spec), terms_read(spec)
+    self._late_terms = tuple(x.term for x in every if x.term in lags)
+    self._judges = [x for x in every if x.term not in lags]
     self._read = {x.name for x in self._judges if x.term in terms}
-    self._panel = JudgePanel(
-      self._judges,
-      panel.Settings(
-        c.judging.threads,
-        c.judging.seconds,
-        -(-c.judging.budget // jax.process_count()),
-      ),
-      planted.PlantedError(
+    settings = panel.Settings(
+      c.judging.threads,
+      c.judging.seconds,
+      -(-c.judging.budget // jax.process_count()),
+    )
+    self._workers = Workers(settings.threads, settings.seconds)
+    opened = functools.partial(
+      JudgePanel,
+      settings=settings,
+      error=planted.PlantedError(
         *(getattr(c.judging, name) for name in planted.PlantedError._fields)
       ),
       answers=AnswerFile(_file(workdir)),
+      workers=self._workers,
+    )
+    self._panel = opened(self._judges)
+    self._late = late.LatePanel(
+      lambda: opened([x for x in every if x.term in lags]),
+      max(lags.values(), default=0),
+      _folder(workdir) if self._late_terms else '',
+      c.checkpoint.keep * c.checkpoint.every,
     )
     self._log: collections.deque[dict[str, list[Judgement]]]
     self._log = collections.deque(maxlen=HELD)
@@ -65,16 +79,21 @@ class Judges:
 
   @property
   def terms(self) -> tuple[str, ...]:
-    """The terms that they fill."""
+    """The terms that they fill with their scores of the batch."""
     return self._panel.terms
 
-  def begin(self, group: np.ndarray, lines: Sequence[int]) -> None:
+  def begin(
+    self, group: np.ndarray, lines: Sequence[int], step: int | None = None
+  ) -> None:
     """Begins a batch, of which this process plays some lines.
 
     Args:
       group: [B], of all attempts
+      step: that the batch is of; None: late judges are not asked about it
     """
     self._panel.forget()
+    if step is not None and self._late_terms:
+      self._late.begin(step)
     self._group, self._groups = group, {}
     self._missing = collections.Counter(group[list(lines)].tolist())
 
@@ -84,23 +103,35 @@ class Judges:
     self._missing[group] -= 1
     if status != Status.ENV_ERROR and item.turns:
       self._panel.submit(line, item)
+      self._late.submit(line, item)
       self._groups.setdefault(group, {})[line] = item
     if not self._missing[group]:
       members = dict(sorted(self._groups.pop(group, {}).items()))
       self._panel.submit_group(list(members), list(members.values()))
+      self._late.submit_group(list(members), list(members.values()))
 
   def verdicts(self) -> dict[int, list[Judgement]]:
-    """Waits for the verdicts on what was submitted, by line."""
-    return self._panel.collect()
+    """Waits for the verdicts on what was submitted, by line.
+
+    Late judges are not waited for: theirs are on an earlier batch.
+    """
+    verdicts, earlier = self._panel.collect(), self._late.verdicts()
+    lines = verdicts | earlier
+    return {b: verdicts.get(b, []) + earlier.get(b, []) for b in lines}
 
   def filled(
     self, record: Record, verdicts: Mapping[int, Sequence[Judgement]]
   ) -> Record:
     """Returns the record with the verdicts as columns, host arrays."""
-    if not self._judges:
+    if not self._judges and not self._late_terms:
       return record
-    valid = np.asarray(record.valid)
-    columns, scored = tables(valid, self.terms, verdicts, self._read)
+    valid, later = np.asarray(record.valid), self._late_terms
+    columns: dict[str, Any] = late.columns(valid.shape, later, verdicts)
+    verdicts = {
+      b: [x for x in of if x.term not in later] for b, of in verdicts.items()
+    }
+    own, scored = tables(valid, self.terms, verdicts, self._read)
+    columns |= own
     self._log.append(
       {
         judge_item.trajectory_key(*_tokens(record, b)): list(v)
@@ -116,10 +147,10 @@ class Judges:
 
   def taken(self) -> dict[str, float]:
     """Returns the counts since the last call."""
-    return self._panel.taken()
+    return self._panel.taken() | self._late.taken()
 
   def close(self) -> None:
-    self._panel.close()
+    self._workers.close()
 
 
 def _tokens(record: Record, b: int):
@@ -266,3 +297,8 @@ def _file(workdir: str) -> str | None:
   if not workdir or storage.in_bucket(storage.path(workdir)):
     return None
   return os.path.join(workdir, 'judges', f'{jax.process_index()}.jsonl')
+
+
+def _folder(workdir: str) -> str:
+  """Returns the folder of what late judges are asked; '': there is none."""
+  return f'{workdir}/judges/late/{jax.process_index()}' if workdir else ''
