@@ -124,7 +124,7 @@ def observe(batch: Batch) -> Metrics:
 
   Counts of types.SAMPLED are of everything that was sampled. Means are over the
   trajectories that count, of those left in the batch; `unscored` is the number
-  of the others.
+  of the others, candidates that were not played aside.
   """
   turns, mask = batch.turns, counting.trajectories(batch)
   live = mask.astype(jnp.float32)
@@ -140,7 +140,7 @@ def observe(batch: Batch) -> Metrics:
     'entropy': (jnp.sum(terms['entropy']), jnp.sum(terms['tokens'])),
   }
   one = jnp.ones(())
-  out['unscored'] = (jnp.sum(~mask), one)
+  out['unscored'] = (jnp.sum(~mask & counting.played(batch)), one)
   out |= {name: (batch.sampled[name], one) for name in SAMPLED}
   for name in terms.keys() - {'tokens', 'entropy', 'env'}:
     out[name] = (jnp.sum(terms[name]), jnp.sum(each))

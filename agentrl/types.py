@@ -122,8 +122,7 @@ class Batch(struct.PyTreeNode):
   ids: dict[str, Array]  # [B] i32: task, group, arm, age; seat, match, role
   outcome: Array  # [B] f32  the task's own score; filters and evaluation
   status: Array  # [B] i32  see Status
-  # [] i32 each, see SAMPLED: what making the batch took, with what was thrown
-  # away on the way; batches without sampling lack it.
+  # [] i32 each, see SAMPLED, with what was thrown away; empty: none sampled
   sampled: dict[str, Array] = struct.field(default_factory=dict)
   # [A] each, of every attempt made, with those that were thrown away: task i32,
   # outcome f32, counts bool. Empty where nothing was sampled.
@@ -367,8 +366,7 @@ class AttemptPlan(NamedTuple):
     return self.batch // self.group
 
 
-# Ids of what a trajectory has read: of its i-th entry, NOTE and NOTE_WRITTEN
-# with the number i behind them.
+# Ids of the i-th entry that a trajectory has read, with i behind them.
 NOTE, NOTE_WRITTEN = 'note', 'note_written'
 
 
@@ -394,6 +392,7 @@ class Attempts(struct.PyTreeNode):
   earlier: Earlier | None = None  # for a collector; None: all are new
   notes: Notes | None = None  # what is read; None: nothing
   role: Array | None = None  # [B] i32  of Algorithm.players; None: by seats
+  luck: Array | None = None  # [B] i32  equal: their environments draw alike
   texts: PyTree = None  # the bank that a service writes to; None: none does
   practice: PyTree = None  # as of the Batch that they make
 
@@ -466,6 +465,7 @@ class CollectInputs:
   attempts: Attempts
   key: Array
   newest: NewestPolicy | None = None  # for who gives 'newest_branches'
+  scan: Callable | None = None  # jax.lax.scan inside jit; None: on the host
 
 
 class RewardInputs(struct.PyTreeNode, kw_only=True):

@@ -4,6 +4,7 @@ from agentrl.collect import (  # noqa: F401  register their pieces
   branch,
   branch_mixed,
   branch_tokens,
+  candidates,
   dynamic,
   greedy,
   once,

@@ -5,7 +5,8 @@ was not judged, or whose trajectory `curate.select.keep` left out as a whole,
 has `turns.scored` False and is as if it were not in the batch: in no mean,
 deviation, rank, pair, pool or metric, as neither success nor failure. Its
 advantage is 0. `turns.valid` says that a turn happened, which is not enough to
-count.
+count. A trajectory whose last turn was sampled and not played (UNPLAYED, see
+collect/candidates.py) has that turn to count and no end that is known.
 """
 
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ from agentrl.domain import OneOf
 from agentrl.types import Array, Batch
 
 UNITS = ('turn', 'trajectory')
+UNPLAYED = 'unplayed'  # a column [B]: 1 where no end is known
 
 
 def counted(batch: Batch, unit: str) -> Array:
@@ -29,7 +31,15 @@ def counted(batch: Batch, unit: str) -> Array:
   scored = turns.scored
   if unit == 'trajectory':
     scored = jnp.all(turns.scored | ~turns.valid, axis=1, keepdims=True)
+    scored &= played(batch)[:, None]
   return turns.valid & scored
+
+
+def played(batch: Batch) -> Array:
+  """Marks trajectories that were played as far as they go, [B] bool."""
+  if UNPLAYED not in batch.ids:
+    return jnp.ones(batch.outcome.shape, bool)
+  return batch.ids[UNPLAYED] == 0
 
 
 def trajectories(batch: Batch) -> Array:

@@ -10,10 +10,12 @@
   of a placebo inside jit fold_in(message key, COMPACTION); lengths as on hosts
 
 So nothing depends on the slot or on the rest of the batch. Turns copied from
-another trajectory (types.Copies) repeat the environment's random draws; an
-attempt that goes on has the key that it began with.
+another trajectory (types.Copies) repeat the environment's random draws, as do
+attempts of one luck (types.Attempts); an attempt that goes on has the key that
+it began with.
 """
 
+import dataclasses
 import enum
 import hashlib
 from collections.abc import Sequence
@@ -61,6 +63,7 @@ class Keys:
   origin: Array  # [B] or [B, K] typed keys  in the first `turns` turns
   turns: Array  # [B] i32
   begun: Array | None = None  # [B] bool  begins as its origin; None: turns > 0
+  world: Array | None = None  # [B] typed keys of environments; None: as above
 
   def of(self, at, turn):
     """Derives keys of trajectories at turns: [n] each -> [n]."""
@@ -77,6 +80,15 @@ def keys(attempts: Attempts, key) -> Keys:
 
   Attempts that go on keep theirs.
   """
+  made = _of_messages(attempts, key)
+  if attempts.luck is None:
+    return made
+  fold = jax.vmap(jax.random.fold_in, (None, 0))
+  return dataclasses.replace(made, world=fold(key, attempts.luck))
+
+
+def _of_messages(attempts: Attempts, key) -> Keys:
+  """Derives the keys of trajectories whose environments have none of theirs."""
   index = jnp.arange(attempts.task.shape[0])
   fold = jax.vmap(jax.random.fold_in, (None, 0))
   p = attempts.prefix
@@ -102,14 +114,20 @@ def start(keys: Keys, at):
   if keys.begun is not None:
     origin = keys.origin if keys.origin.ndim == 1 else keys.origin[:, 0]
     first = jnp.where(keys.begun[at], origin[at], keys.own[at])
+  if keys.world is not None:
+    first = keys.world[at]
   return jax.vmap(jax.random.fold_in, (0, None))(first, 0)
 
 
 def turn(keys: Keys, at, turn):
   """Derives keys of messages and environment steps: [n] each -> [n], [n]."""
   fold = jax.vmap(jax.random.fold_in)
-  of_turn = fold(keys.of(at, turn), turn + 1)
-  return tuple(fold(of_turn, jnp.full_like(at, i)) for i in (0, 1))
+  of = [keys.of(at, turn)] * 2
+  if keys.world is not None:
+    of[1] = keys.world[at]
+  return tuple(
+    fold(fold(x, turn + 1), jnp.full_like(at, i)) for i, x in enumerate(of)
+  )
 
 
 @jax.jit(static_argnums=2)

@@ -14,7 +14,7 @@ makes the targets, in which the lower of two heads speaks for both:
 
 A message that does not end in its end of turn is seen by Q up to its last
 token. A trajectory that a limit cut short has no next state to ask: its last
-Q is not regressed.
+Q is not regressed, and neither is that of a candidate that was not played.
 """
 
 from collections.abc import Callable
@@ -26,6 +26,7 @@ import jax.numpy as jnp
 from agentrl import registry, segment
 from agentrl.advantage import group_stats, returns
 from agentrl.domain import Count, Discount, Share
+from agentrl.ops import counting
 from agentrl.signal import gradient_steps
 from agentrl.signal.base import Context, Signal
 from agentrl.signal.moving_average import polyak
@@ -160,6 +161,7 @@ def td_targets(
   follows = segment.next_turn(has.astype(jnp.int32), has) > 0
   status = batch.status[:, None]
   ended = (status == Status.SOLVED) | (status == Status.FAILED)
+  ended &= counting.played(batch)[:, None]
   counted = group_stats.counted(batch, 'turn')
   reward = returns.reward(batch)
   goals = [reward + gamma * segment.next_turn(x, has) for x in pair(*v)]

@@ -61,6 +61,7 @@ MEANINGS = {
   'column:prefix': 'turns that the attempt was given',
   'column:branch': '1 where the trajectory was branched from another',
   'column:branch_from': 'which it parts from, also inside a message; or -1',
+  'column:unplayed': '1 where the last turn is a candidate that was not played',
   'column:branch_turn': 'turn of the first token of its own',
   'column:branch_token': 'place of that token in its message',
   'column:unfinished': '1 where the attempt goes on in a later iteration',

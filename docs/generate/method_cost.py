@@ -79,7 +79,7 @@ def _attempts(c: Config, w: registry.MethodSpec) -> tuple[float, float]:
   def sample(attempts, key):
     n = attempts.task.shape[0]
     sizes.append((n, attempts.prefix is not None))
-    empty = record.empty(n, 2, 2, 2, envs.terms(c))
+    empty = record.empty(n, c.rollout.max_turns, 2, 2, envs.terms(c))
     return record.batch(empty, record.per_turn(empty), attempts, 0)
 
   def batch(key):

@@ -20,7 +20,11 @@ BROKEN = (2, 5, 8, 15)  # one of each group
 # Without them the second and the third group agree.
 OUTCOME = [0, 1, 0, 1, 1, 0, 1, 1, 1, 0, 0, 0, 0, 1, 1, 0]
 COMPANIONS = (1, 6)
-HP = {'branch': {'chance': 1.0}, 'tree_search': {'rounds': 2}}
+HP = {
+  'branch': {'chance': 1.0},
+  'candidates': {'by': 'calls'},
+  'tree_search': {'rounds': 2},
+}
 COLUMNS = ('calls', 'faults', 'answers')  # of worlds of tools
 PIECES = registry.names('collect')
 # Keeps two of the three members of each group that count, and nobody else.
@@ -61,12 +65,13 @@ def collect(name, records):
   """The batch; and what the sampler itself counted, {SAMPLED: total}.
 
   Args:
-    records: what the first call of the sampler gives, and the second
+    records: what the first call of the sampler gives, and the later ones
   """
   took, left = dict.fromkeys(SAMPLED, 0), list(records)
 
   def sample(attempts, key):
-    made = jax.tree.map(lambda x: x[attempts.task], left.pop(0))
+    now = left.pop(0) if len(left) > 1 else left[0]
+    made = jax.tree.map(lambda x: x[attempts.task], now)
     live = attempts.limit > 0
     made = made.replace(valid=made.valid & live[:, None])
     own = made.valid

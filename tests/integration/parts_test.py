@@ -63,7 +63,10 @@ IDLE: dict[str, dict[str, str]] = {
   },
   'cleaner': {'loss': 'no ratio is near 10', 'hp.ppo_dual.ppo_dual': _DEFAULT},
   'clip_cov': {'hp.clip_cov.clip_cov': _DEFAULT},
-  'digiq': {'loss': _RATIO},
+  'digiq': {
+    'loss': _RATIO,
+    'hp.collect.candidates': 'untrained, all candidates come to the same',
+  },
   'duration_aware': {'post: duration_weight': _LENGTH, 'advantage': _LENGTH},
   'epo': {'loss entropy_hinge': _EARLY, 'schedule': _EARLY},
   'epo_released': {'loss entropy_band': _EARLY, 'schedule': _EARLY},

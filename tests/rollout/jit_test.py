@@ -61,23 +61,28 @@ def acting(name):
   turn along what is new of its thought after an action word.
   """
   p = mesh.init(MODULE.specs, jax.random.key(0))
-  env, tasks = world(name).env, world(name).tasks
-  _, obs = env.reset(None, jax.tree.map(lambda x: x[0], tasks))
-  ids = [WORDS.encode(a)[0] for a in env.actions]
-  tokens = jnp.array([[*WORDS.encode(base.render_text(env, obs)), ids[0]]])
+  return taught(p, SHAPE, WORDS, world(name))
+
+
+def taught(p, shape, words, world):
+  """The parameters of such a policy, made of those of any."""
+  env = world.env
+  _, obs = env.reset(None, jax.tree.map(lambda x: x[0], world.tasks))
+  ids = [words.encode(a)[0] for a in env.actions]
+  tokens = jnp.array([[*words.encode(base.render_text(env, obs)), ids[0]]])
 
   @jax.jit
   def thoughts(embed):
     """Before the action word and after it."""
     x = {**p, 'embed': embed}
-    return transformer.forward(SHAPE, x, tokens, 0 * tokens)[0, -2:]
+    return transformer.forward(shape, x, tokens, 0 * tokens)[0, -2:]
 
   first = thoughts(p['embed'])[0]
   first = first / jnp.sum(first**2)
   embed = p['embed'].at[jnp.array(ids)].add(9 * first)
   after = thoughts(embed)[1]
   after = after - first * jnp.dot(after, first) / jnp.sum(first**2)
-  embed = embed.at[WORDS.eot].add(12 * after / jnp.sum(after**2))
+  embed = embed.at[words.eot].add(12 * after / jnp.sum(after**2))
   return {**p, 'embed': embed}
 
 

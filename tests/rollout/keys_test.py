@@ -7,10 +7,12 @@ import pathlib
 import jax
 import numpy as np
 
+from agentrl.rollout import keys as keys_lib
 from agentrl.rollout.keys import (
   Stream,
   keys,
   message_key,
+  start,
   step_key,
 )
 from agentrl.types import Attempts, Copies, Prefix
@@ -99,3 +101,34 @@ def test_turns_of_a_branch_of_a_branch_have_the_keys_they_were_drawn_by():
     got = made.of(at, np.full(2, turn))
     fold = [bits(jax.random.fold_in(key, i)) for i in want]
     assert [bits(x) for x in got] == fold
+
+
+def test_attempts_of_one_luck_share_a_world_and_no_message():
+  """Also where they begin, and in turns that they repeat from others."""
+  zeros = np.zeros(3, np.int32)
+  origin = np.array([2, 0, 1])
+  copies = Copies(rows=None, entropy=None, origin=origin, count=3)
+  attempts = Attempts(
+    task=zeros,
+    group=zeros,
+    arm=zeros,
+    limit=zeros,
+    temperature=zeros,
+    luck=np.array([0, 0, 2]),
+  )
+  later = attempts.replace(prefix=Prefix(np.full(3, 1), copies))
+  key, at, worlds, said = jax.random.key(5), np.arange(3), {}, []
+  for name, x in (('first', attempts), ('later', later)):
+    made = keys(x, key)
+    begins = start(made, at)
+    worlds[name] = [[bits(x) for x in begins]]
+    for k in range(3):
+      message, world = keys_lib.turn(made, at, np.full(3, k))
+      worlds[name].append([bits(x) for x in world])
+      if x.prefix is None or k:  # the first is given
+        said += [bits(x) for x in message]
+  assert worlds['first'] == worlds['later']
+  every = [x for step in worlds['first'] for x in step]
+  assert all(one == two != three for one, two, three in worlds['first'])
+  assert len(set(every)) == 2 * len(worlds['first'])
+  assert len({*said, *every}) == len(said) + len(set(every))

@@ -80,6 +80,11 @@ def programs(c: Config, family: base_env.EnvFamily) -> None:
         f'{path}={value!r}, and {name}, which write their conversations'
         f' themselves; set it to {allowed[0]!r}'
       )
+  if 'given_turns' in registry.get('collect', c.collect, 'c.collect').gives:
+    raise ValueError(
+      f'collect must be one that gives no turns, got {c.collect!r}, and {name},'
+      " which repeat nothing; set it to 'once'"
+    )
   for package in ('starlette', 'uvicorn'):
     if importlib.util.find_spec(package) is None:
       raise base_env.missing(package, 'host')

@@ -181,6 +181,7 @@ def rollout_and_score(
     score=functools.partial(score, s.algorithm.spec),
     attempts=attempts,
     key=key,
+    scan=jax.lax.scan,
   )
   return collector(s.algorithm.spec)(x)
 

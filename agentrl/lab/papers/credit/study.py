@@ -20,6 +20,7 @@ from agentrl.configs.config import Config, to_dict
 from agentrl.lab.papers.credit.size import TRUTH, CreditSize
 from agentrl.learner import algorithm, update
 from agentrl.nn import lora
+from agentrl.ops import counting
 from agentrl.run import algorithm as algorithm_lib
 from agentrl.run import build, config_file, weights
 from agentrl.run import workdir as workdir_lib
@@ -151,7 +152,7 @@ def play(c: Config, size: CreditSize, workdir: str = '') -> RolloutData:
     policy=policy,
     batches=stack(*[stack(*b) for b in batches]),
     truth=last.turns.terms[TRUTH[c.env.name]],
-    valid=last.turns.valid,
+    valid=counting.counted(last, 'turn'),
     group=last.ids['group'][0],
     solved=last.outcome > 0.5,
   )
