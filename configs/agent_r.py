@@ -3,10 +3,10 @@
 Paper: Agent-R: Training Language Model Agents to Reflect via Iterative
 Self-Training, 2501.11425.
 
-  round r:  sample with pi_{r-1}, which also says of every turn whether it was
-            good, bad or uncertain;  alpha = 0.5, 0.7, 0.8
-            D_r = {a failure up to its first bad turn;  a correction;
-                   the rest of a success (outcome > alpha) at the same task}
+  round r:  grow trees with pi_{r-1}, which also says of every turn whether it
+            was good, bad or uncertain;  alpha = 0.5, 0.7, 0.8
+            D_r = {a failure up to its first bad turn;  a correction;  a
+                   success (outcome > alpha) from where the two parted}
             pi_r = argmin -log pi over D_r and the successes, from pi_{r-1}
 
 Weights are 0 up to the bad turn and 1 behind it (edit 'splice_correction'). The
@@ -15,9 +15,9 @@ read behind it is what the success had read, as if the error had been undone.
 
 Verdicts are the policy's own with `checkpoint=DIR` or `judged=grade` (a service
 of role 'policy'). A model from scratch has none to give: there the world's
-`progress` stands in (judge 'column'). The paper searches a tree and mixes in
-general data; attempts here are independent. Alpha does nothing where outcomes
-are 0 or 1, as in Sokoban. The other arms:
+`progress` stands in (judge 'column'). A group is a tree (c.collect), of whose
+leaves that of most common turns corrects a failure. Missing: the general data
+that the paper mixes in. Alpha does nothing where outcomes are 0 or 1. Arms:
 
   successes alone  --config.mix.revised.weight=0.0
   no correction    configs/expert_iteration.py --config.rollout.history=full
@@ -38,13 +38,14 @@ def get_config(arg=''):
   elif c.judge == ('grade',):
     base.hp(c, 'judge', 'grade', grades=('good', 'uncertain', 'bad'))
     c.service.judge.update(dict(role='policy', temperature=0.0))
-  c.rollout.history = 'full'
+  c.rollout.history, c.collect = 'full', 'tree_search'
   c.advantage = ('episode',)
-  c.stream.episode = ('episode_return', 'imitate_best')
+  c.stream.episode = ('episode_return',)
   c.loss = ('nll',)
   found = dict(kind='found', last=1)
   base.source(c, 'revised', edits=('splice_correction',), **found)
-  base.source(c, 'solved', edits=('keep_solved',), **found)
+  base.source(c, 'solved', edits=('share_prefixes', 'keep_solved'), **found)
+  base.hp(c, 'solved', 'share_prefixes', power=0.0)
   at = {'term': base.JUDGED, 'bad': 0.0, 'max_turns': c.rollout.max_turns}
   base.hp(c, 'revised', 'splice_correction', **at)
   c.stages = ('sft',)

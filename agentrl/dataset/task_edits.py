@@ -101,10 +101,18 @@ def splice_correction(
       state=turn.state,
     )
     made = edits.splice(failed, cut, best, shared=same, correction=[correction])
-    made = edits.drop_turns(made, lambda k, turn: k < cut)
+    made = _learned_from(made, cut)
     if not max_turns or len(made.turns) <= max_turns:
       out.setdefault(made.id, made)
   return [*out.values()]
+
+
+def _learned_from(x: StoredTrajectory, cut: int) -> StoredTrajectory:
+  """Sets weight 1 from turn `cut` on, and 0 before it.
+
+  Also on turns that a leaf of a tree repeats, which weigh in another's row.
+  """
+  return edits.weighted(x, lambda k, turn: float(k >= cut))
 
 
 @registry.register('edit')

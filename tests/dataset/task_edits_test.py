@@ -95,6 +95,12 @@ def test_what_is_read_around_the_correction():
   assert (made.task, made.outcome, made.source) == (0, 1.0, 'edited')
 
 
+def test_turns_that_a_leaf_repeats_are_learned_behind_the_correction():
+  """'bc' were sampled by another leaf, in whose row alone they weigh."""
+  good = given(path('abcd', 1.0), 3)
+  assert spliced(path('aXy'), good) == [('aX~bcd', [0, 0, 1, 1, 1, 1])]
+
+
 def test_who_goes_with_whom():
   """A plain search over all pairs, in place of the edit's."""
   r = np.random.default_rng(0)

@@ -125,12 +125,16 @@ def groups(xs):
 def check_agent_r(data, own=False):
   s, xs, out = data['revised']
   _, _, solved = data['solved']
-  assert [x.id for x in solved] == [x.id for x in xs if x.outcome > 0.5]
-  rests = {tuple(texts(x, s.tokenizer)) for x in solved}
+  told = functools.partial(texts, words=s.tokenizer)
+  assert [*map(told, solved)] == [told(x) for x in xs if x.outcome > 0.5]
+  # Leaves repeat turns of their tree, which were learned in another's row.
+  assert any(0 in weights(x) for x in xs if x.outcome > 0.5)
+  assert all(np.all(weights(x) == 1) for x in solved)
   falls = set()  # whether the error is where progress falls first
+  parted = []  # turns that a failure and the success behind it have in common
   assert out
   for x in out:
-    said = texts(x, s.tokenizer)
+    said = told(x)
     at = said.index('wait')
     *before, error = (k for k in range(at))
     fell = term(x, 'progress') < 0
@@ -139,9 +143,21 @@ def check_agent_r(data, own=False):
     assert not any(bad[k] for k in before)
     falls.add(int(np.argmax(fell)) == error)
     assert weights(x).tolist() == [0] * at + [1] * (len(said) - at)
-    rest = tuple(said[at + 1 :])
+    rest = said[at + 1 :]
     assert rest
-    assert any(y[-len(rest) :] == rest for y in rests)
+    ends = [
+      len(good.turns) - len(rest)
+      for tree in groups(xs)
+      for good in tree
+      for failed in tree
+      if good.outcome > 0.5 > failed.outcome
+      and told(failed)[:at] == said[:at]
+      and told(good)[-len(rest) :] == rest
+      and told(good)[: -len(rest)] == said[: len(good.turns) - len(rest)]
+    ]
+    assert ends  # both are leaves of one tree
+    parted.append(max(ends))
+  assert max(parted) > 0
   assert falls - {True} == ({False} if own else set())
 
 
