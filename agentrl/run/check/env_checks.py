@@ -83,7 +83,7 @@ def programs(c: Config, family: base_env.EnvFamily) -> None:
   if 'given_turns' in registry.get('collect', c.collect, 'c.collect').gives:
     raise ValueError(
       f'collect must be one that gives no turns, got {c.collect!r}, and {name},'
-      " which repeat nothing; set it to 'once'"
+      f' which repeat nothing; set it to {Config.collect!r}'
     )
   for package in ('starlette', 'uvicorn'):
     if importlib.util.find_spec(package) is None:
