@@ -2,7 +2,7 @@
 
 Protocol; seeds from 100 on chose sizes and rates, seeds 0 to 4 were measured.
 Every arm of a seed begins with one policy: a supervised warm start that has
-seen summaries, cut short before it can carry a code. Then all arms have the
+seen summaries, cut short on purpose. Then all arms have the
 same number of updates, attempts and tokens of a summary, and the same lengths
 of conversations. What is compared is `eval/success` after the last update, on
 one panel of held-out tasks.
