@@ -33,6 +33,8 @@ CONTROL = ('oprl_placebo', 'oprl_restart')
 DIFFERENCES = ('td_prm', 'td_prm_outcome', 'td_critic')
 # The environment tells these how near the end is, which others do not know.
 TOLD = ('oprl_truth', 'vpr', 'vpr_turn')
+# Tables sample no candidates: turns of a group in one state are compared.
+CHANGES = {'vpr': {'collect': 'once'}}
 
 
 def arm(name: str, part: str = 'method') -> Arm:
@@ -45,7 +47,7 @@ def arm(name: str, part: str = 'method') -> Arm:
     rates[VALUE] = 0.15
   if name in ('td_prm', 'td_prm_outcome'):
     rates[PRM] = 0.15
-  return method_arm(name, part=part, rates=rates)
+  return method_arm(name, part=part, rates=rates, changes=CHANGES.get(name, {}))
 
 
 NAMES = (*OUTCOME, *LOSS, *TURN, *CRITIC, *LEARNED, *DIFFERENCES)

@@ -30,6 +30,8 @@ LEARNED = (
 CONTROL = ('oprl_placebo', 'oprl_restart')
 # The environment tells these how near the end is, which others do not know.
 TOLD = ('oprl_truth', 'vpr')
+# Tables sample no candidates: turns of a group in one state are compared.
+CHANGES = {'vpr': {'collect': 'once'}}
 
 
 def arm(name: str, part: str = 'method', label: str = '', **fields) -> Arm:
@@ -39,6 +41,7 @@ def arm(name: str, part: str = 'method', label: str = '', **fields) -> Arm:
   if name in CRITIC:
     rates[VALUE] = 0.3  # at the policy's rate values swing about
   rates |= fields.pop('rates', {})
+  fields.setdefault('changes', CHANGES.get(name, {}))
   own = label.replace(' ', '_') or name
   return method_arm(
     own, label or name, part, config=name, rates=rates, **fields
