@@ -19,6 +19,7 @@ import agentrl.signal  # noqa: F401  all of these register their pieces
 from agentrl import registry
 from agentrl.advantage import chain
 from agentrl.learner import update
+from agentrl.memory import annotations, trajectory_ring
 from agentrl.memory.skills import Practice
 from agentrl.ops import counting
 from agentrl.types import LinkInputs
@@ -221,6 +222,25 @@ ALONE = (
 )
 
 
+def _labelled(batch):
+  """What memory `annotations` holds of a batch: labels of turns that count."""
+  batch = batch.replace(readings={}, pairs=None)
+  known = counting.counted(batch, 'turn')
+  held = annotations.empty(batch, 2)
+  b = len(batch.outcome)
+  label = jnp.where(known, batch.turns.reward > 0, 0).astype(jnp.float32)
+  return held.replace(
+    trajectories=jax.tree.map(
+      lambda new, old: old.at[:b].set(new),
+      trajectory_ring.of_batch(batch),
+      held.trajectories,
+    ),
+    label=held.label.at[:b].set(label),
+    known=held.known.at[:b].set(known),
+    born=held.born.at[:b].set(0),
+  )
+
+
 def _signals(labels, case):
   """What each signal says, the state after it has learned, and before."""
   learner, out = cases.learner(), {}
@@ -228,6 +248,8 @@ def _signals(labels, case):
   # Every role starts as the policy, which has moved on since.
   policy = jax.tree.map(lambda x: x + 0.1, state.params['policy'])
   state = state.replace(params={**state.params, 'policy': policy})
+  held = _labelled(case.batch)
+  state = state.replace(memory={annotations.NAME: held})
   batch = registry.bind('curate', 'opposite_ranks', {})(case.batch)
   for label in labels:
     name, hp = PIECES[label]
@@ -249,6 +271,7 @@ def signalled(alone):
 
 
 LEARN = {
+  'annotated_reward',
   'archer',
   'archer_by_head',
   'blend',
@@ -342,8 +365,9 @@ def test_who_is_kept(name, kind, curated):
 # ---- memory
 
 # All but the queue of groups that wait, which do not count on purpose, and
-# texts, which go by what was played: a judge that failed says nothing of them.
-APART = ('texts', 'unfinished')
+# texts and annotations, which go by what was played: a judge that failed says
+# nothing of them.
+APART = ('annotations', 'texts', 'unfinished')
 MEMORIES = [x for x in registry.names('memory') if x not in APART]
 
 
