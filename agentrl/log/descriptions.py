@@ -61,6 +61,7 @@ METRICS: Mapping[str, Description] = {
     ('eval/workers/*', '', 'as rollout/workers/*, of held-out episodes'),
     ('eval/engine/*', '', 'as rollout/engine/*, of held-out episodes'),
     ('eval/service/*', '', 'as rollout/service/*, of held-out episodes'),
+    ('eval/judge/*', '', 'as rollout/judge/*; held-out episodes have none'),
     ('eval/program/*', '', 'as rollout/program/*, of held-out episodes'),
     ('eval/*/success', 'share', 'success on the tasks of * after a stage'),
     ('eval/*/ci_low', 'share', 'lower end of its 95% interval'),

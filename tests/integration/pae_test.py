@@ -302,5 +302,6 @@ def test_killed_and_resumed_with_equal_rows(tmp_path):
   assert rows(cut)[-1]['step'] == 4
   runner.run(c, cut)
   # Its evaluator has seen the trajectories of the lost step before.
-  known = *SLOTS, 'rollout/judge/function/cached'
-  assert_same_run(whole, cut, steps=5, but=known)
+  known = *SLOTS, 'eval/engine/', 'rollout/judge/function/cached'
+  # Which sequences the engine has at a time depends on who waits: rounding.
+  assert_same_run(whole, cut, steps=5, but=known, atol=1e-5)
