@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 
+from agentrl import segment
 from agentrl.learner import sizes
 from agentrl.learner import update as update_lib
 from agentrl.learner.algorithm import Algorithm
@@ -124,7 +125,7 @@ def observe(batch: Batch) -> Metrics:
 
   Counts of types.SAMPLED are of everything that was sampled. Means are over the
   trajectories that count, of those left in the batch; `unscored` is the number
-  of the others, candidates that were not played aside.
+  of the others; of what was not played, where its last turn was not scored.
   """
   turns, mask = batch.turns, counting.trajectories(batch)
   live = mask.astype(jnp.float32)
@@ -140,7 +141,9 @@ def observe(batch: Batch) -> Metrics:
     'entropy': (jnp.sum(terms['entropy']), jnp.sum(terms['tokens'])),
   }
   one = jnp.ones(())
-  out['unscored'] = (jnp.sum(~mask & counting.played(batch)), one)
+  lost = jnp.any(segment.last_turn(turns.valid) & ~turns.scored, axis=1)
+  lost = jnp.where(counting.played(batch), ~mask, lost)
+  out['unscored'] = (jnp.sum(lost), one)
   out |= {name: (batch.sampled[name], one) for name in SAMPLED}
   for name in terms.keys() - {'tokens', 'entropy', 'env'}:
     out[name] = (jnp.sum(terms[name]), jnp.sum(each))

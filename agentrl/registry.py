@@ -13,6 +13,7 @@ A component is a function registered under (slot, name). It declares what it
   older_tokens    of several policy versions   late:<name>  a term, steps later
   newest_branches branches by the policy of now, of attempts by an older one
   given_turns     attempts that go on from turns that were played before
+  along_turns     credit of a turn that depends on others of its trajectory
   listed          pairs in the order of data      count:<name>  judges' metrics
   env:<ability>   fork, oracle, ...          memory:<name>  service:<name>
 
@@ -25,8 +26,7 @@ turn-level link cannot follow a token-level one. Of judges, see judge/item.py.
 Hyper-parameters declare their domains as `Annotated` types (domain.py); what
 they mean stands in the Args of the docstring, or as a text in that type.
 
-A component brings along its constraints on the config and its metrics of a
-batch, so that nothing else needs to know its name:
+A component brings its constraints and metrics; nothing else knows its name:
 
   check      (spec, config) -> what does not fit, one sentence; '' if all does
   metrics    (batch) -> {name: (sum, weight)} of a batch that was collected

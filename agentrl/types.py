@@ -84,7 +84,7 @@ class Turns(struct.PyTreeNode):
 
   reward: Array  # [B, K] f32  what the turn earned, after the reward slot
   terms: dict[str, Array]  # [B, K] f32 each: reward terms, cost, progress...
-  scored: Array  # [B, K] bool  False: env or judge failed, or curated away
+  scored: Array  # [B, K] bool  False: failed, curated away, or given to a leaf
   valid: Array  # [B, K] bool  the turn happened
   state: Array  # [B, K] i32  equal: same observation
   node: Array  # [B, K] i32  equal: same turn, shared by branches
@@ -120,7 +120,7 @@ class Batch(struct.PyTreeNode):
   rows: Rows  # what models read
   turns: Turns  # what credit is assigned to
   ids: dict[str, Array]  # [B] i32: task, group, arm, age; seat, match, role
-  outcome: Array  # [B] f32  the task's own score; filters and evaluation
+  outcome: Array  # [B] f32  the task's own score; of cut leaves 0, unknown
   status: Array  # [B] i32  see Status
   # [] i32 each, see SAMPLED, with what was thrown away; empty: none sampled
   sampled: dict[str, Array] = struct.field(default_factory=dict)

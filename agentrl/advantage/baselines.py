@@ -14,7 +14,7 @@ from agentrl.ops import counting
 from agentrl.types import Linked, LinkInputs
 
 
-@registry.register('link')
+@registry.register('link', gives=('along_turns',))
 def episode_sum(x: LinkInputs) -> Linked:
   """y_k = Σ_j x_j, on every turn of the trajectory."""
   valid = x.batch.turns.valid
@@ -25,7 +25,7 @@ def episode_sum(x: LinkInputs) -> Linked:
   return x.credit.replace(turn=whole, size=size), {}
 
 
-@registry.register('link')
+@registry.register('link', gives=('along_turns',))
 def episode_mean(x: LinkInputs) -> Linked:
   """y_k = mean of x over the turns that count, on all of these."""
   mask = counting.counted(x.batch, 'turn')

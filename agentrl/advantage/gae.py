@@ -25,7 +25,7 @@ from agentrl.types import Array, Linked, LinkInputs
 
 _NEEDS: dict[str, Any] = {
   'needs': ('signal:value',),
-  'gives': ('target:value',),
+  'gives': ('target:value', 'along_turns'),
 }
 
 

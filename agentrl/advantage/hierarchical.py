@@ -81,7 +81,7 @@ def _needs(name: str, span: str) -> dict:
   signals = (f'signal:{x}' for x in sorted({name, 'high'}))
   return {
     'needs': ('term:switch', f'span:{span}', *signals),
-    'gives': (f'target:{name}',),
+    'gives': (f'target:{name}', 'along_turns'),
     'leaves': 'token',
   }
 
@@ -142,6 +142,7 @@ def hae_switch(x: LinkInputs, *, gamma: Discount = 1.0) -> Linked:
     'signal:high',
     'signal:old_logp',
   ),
+  gives=('along_turns',),
   leaves='token',
 )
 def hae_switch_gain(x: LinkInputs) -> Linked:

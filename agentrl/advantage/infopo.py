@@ -12,9 +12,10 @@ from agentrl.domain import Columns, Positive
 from agentrl.types import Linked, LinkInputs
 
 _link = registry.register('link', needs=('*by',))
+_of_next = registry.register('link', needs=('*by',), gives=('along_turns',))
 
 
-@_link
+@_of_next
 def standardize_followed(
   x: LinkInputs,
   *,

@@ -19,7 +19,7 @@ from agentrl.types import Array, Linked, LinkInputs, Status
 WITHIN = ('batch', 'trajectory')
 
 
-@registry.register('link', needs=('*by',))
+@registry.register('link', needs=('*by',), gives=('along_turns',))
 def scale_by_count(
   x: LinkInputs,
   *,

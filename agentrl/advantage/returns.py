@@ -89,7 +89,7 @@ def turn_reward(x: LinkInputs) -> Linked:
   return earn(x, reward(x.batch))
 
 
-@registry.register('link')
+@registry.register('link', gives=('along_turns',))
 def episode_return(x: LinkInputs, *, gamma: Discount = 1.0) -> Linked:
   """x_k = Σ_j γ^j r_j, j turns went before, on every turn of the trajectory.
 
@@ -106,7 +106,7 @@ def episode_outcome(x: LinkInputs) -> Linked:
   return earn(x, x.batch.outcome[:, None])
 
 
-@registry.register('link')
+@registry.register('link', gives=('along_turns',))
 def step_return(x: LinkInputs, *, gamma: Discount = 0.95) -> Linked:
   """x_k = Σ_{j ≥ k} γ^{j-k} r_j (GiGPO, arXiv 2505.10978).
 
@@ -149,7 +149,7 @@ def add_term(
   return earn(x, coef * x.batch.turns.terms[name])
 
 
-@registry.register('link', needs=('term:{name}',))
+@registry.register('link', needs=('term:{name}',), gives=('along_turns',))
 def add_bounded_sum(
   x: LinkInputs,
   *,
@@ -181,7 +181,7 @@ def add_constant(x: LinkInputs, *, value: Number = -1.0) -> Linked:
   return earn(x, jnp.full_like(x.credit.turn, value))
 
 
-@registry.register('link')
+@registry.register('link', gives=('along_turns',))
 def return_to_go(x: LinkInputs, *, gamma: Discount = 1.0) -> Linked:
   """y_k = x_k + γ y_{k+1} of what the stream holds.
 
@@ -195,7 +195,7 @@ def return_to_go(x: LinkInputs, *, gamma: Discount = 1.0) -> Linked:
   return x.credit.replace(turn=value, size=size), {}
 
 
-@registry.register('link')
+@registry.register('link', gives=('along_turns',))
 def differences(x: LinkInputs) -> Linked:
   """y_k = x_k − x_{k−1}, x of the turn before that was scored; 0 before any.
 
@@ -281,7 +281,7 @@ def kl_in_reward(x: LinkInputs, *, coef: Number = 1e-3) -> Linked:
   return x.credit.replace(token=x.credit.token - coef * kl), metrics
 
 
-@registry.register('link', takes='any', leaves='token')
+@registry.register('link', gives=('along_turns',), takes='any', leaves='token')
 def return_to_go_tokens(x: LinkInputs, *, gamma: Discount = 1.0) -> Linked:
   """y_t = x_t + γ y_{next sampled token of the trajectory}.
 

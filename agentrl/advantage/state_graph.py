@@ -30,7 +30,7 @@ from agentrl.domain import Columns, Count0, Discount
 from agentrl.types import Array, Linked, LinkInputs
 
 
-@registry.register('link', needs=('*by',))
+@registry.register('link', needs=('*by',), gives=('along_turns',))
 def graph_return(
   x: LinkInputs,
   *,

@@ -40,7 +40,7 @@ def add_label(
   return returns.earn(x, jnp.where(label > above, good, bad))
 
 
-@registry.register('link')
+@registry.register('link', gives=('along_turns',))
 def share_outcome(
   x: LinkInputs, *, against: NotNegative = 0.2, solved: Number = 0.5
 ) -> Linked:
@@ -64,7 +64,7 @@ def share_outcome(
   return x.credit.replace(turn=jnp.where(won, share, -share)), {}
 
 
-@registry.register('link')
+@registry.register('link', gives=('along_turns',))
 def new_best(x: LinkInputs, *, gamma: Discount = 1.0) -> Linked:
   """x_k <- γ m_k − m_{k−1}, with m_k = max(0, max_{j ≤ k} Σ_{i ≤ j} x_i).
 

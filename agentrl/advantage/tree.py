@@ -16,6 +16,10 @@ from agentrl.domain import Columns, NotNegative
 from agentrl.ops import counting
 from agentrl.types import Array, Batch, Linked, LinkInputs
 
+_along_tree = registry.register(
+  'link', needs=('column:group', 'column:node'), gives=('along_turns',)
+)
+
 
 def gains(x, batch: Batch, shrink: float, size=None) -> Array:
   """D(n) = V(n) − V(root) of every turn, 0 where the trajectory is unscored.
@@ -36,7 +40,7 @@ def gains(x, batch: Batch, shrink: float, size=None) -> Array:
   return flip(segment.accumulate_turns(flip(own), flip(pull), flip(mask)))
 
 
-@registry.register('link', needs=('column:group', 'column:node'))
+@_along_tree
 def tree_advantage(x: LinkInputs, *, shrink: NotNegative = 0.0) -> Linked:
   """A(n) = (V(n) − V(parent)) + (V(n) − V(root))   (TreePS-RAG, 2601.06922)
 
@@ -53,7 +57,7 @@ def tree_advantage(x: LinkInputs, *, shrink: NotNegative = 0.0) -> Linked:
   return x.credit.replace(turn=a), {}
 
 
-@registry.register('link', needs=('column:group', 'column:node'))
+@_along_tree
 def split_zscores(x: LinkInputs) -> Linked:
   """A(k) = z_group(x) + Σ_{j < k, j splits} z_j(x)   (TRACE, 2606.11119)
 

@@ -5,13 +5,18 @@
 
 A tree of k attempts: the path that is played, and beside each of its turns
 k − 1 leaves. All candidates of a tree have one luck of the environment
-(types.Attempts), so that those that act alike come to the same. A leaf repeats
-the turns before its own, which are given to it and not sampled again: each
-message that was sampled stands in the batch once, as such and with its weight.
+(types.Attempts), so that those that act alike come to the same in a world that
+draws from it alone. A leaf repeats the turns before its own, which are given to
+it and not sampled again: each message that was sampled stands in the batch
+once, as such and with its weight.
 
 What a leaf would have come to is unknown. Its own turn counts, its trajectory
 does not (ops/counting.py); it has an outcome, the task's own score, only if it
-ended where the path would have ended too, had it been played.
+ended where the path would have ended too, had it been played. The same goes for
+a path behind whose last state the environment failed for all candidates.
+
+A path is the replay of its last round. A turn whose state, or one before it, is
+not that of the round in which it was sampled does not count.
 """
 
 import functools
@@ -22,6 +27,7 @@ import jax.numpy as jnp
 
 from agentrl import domain, ops, registry, segment
 from agentrl.collect import branch, dynamic
+from agentrl.judge import item as judge_item
 from agentrl.ops import counting
 from agentrl.rollout import registered
 from agentrl.types import (
@@ -37,6 +43,7 @@ from agentrl.types import (
 )
 
 HISTORIES = ('turn', 'full')
+ALONG = 'along_turns'  # given by what looks past its turn
 
 
 def fits(spec: registry.MethodSpec, config: Any) -> str:
@@ -59,12 +66,59 @@ def fits(spec: registry.MethodSpec, config: Any) -> str:
       f"recall must be 'none' for c.collect={name!r}, whose candidates are no"
       f' attempts to be written about, got {spec.recall!r}'
     )
+  if mistake := _selection(spec, name) or _judging(spec, config, name):
+    return mistake
+  if mistake := _links(spec, name):
+    return mistake
   if registered.kind_of(spec).purify is not None:
     return (
       f'rollout.kind must be one that keeps failed calls for c.collect={name!r}'
       f', which goes on behind them, got {spec.rollout!r}'
     )
   return branch.fits(spec, config)
+
+
+def _selection(spec: registry.MethodSpec, name: str) -> str:
+  """Returns '' if all that is collected stays."""
+  if spec.curate in ((), ('none',)):
+    return ''
+  return (
+    f"c.curate must be ('none',) for c.collect={name!r}, since curation keeps"
+    f' none of the candidates that were not played, got {spec.curate}'
+  )
+
+
+def _judging(spec: registry.MethodSpec, config: Any, name: str) -> str:
+  """Returns '' if judges are asked for what rounds have added, and no more."""
+  for judge in spec.judge:
+    piece = registry.get('judge', judge)
+    values = registry.settings(piece, spec.values('judge', judge))
+    unit = judge_item.unit(piece, values)
+    if unit != 'turn':
+      return (
+        f'c.judge must name judges of turns for c.collect={name!r}, which asks'
+        f' for scores behind every turn, got {judge!r}, which judges a {unit}'
+      )
+  if config.judging.budget:
+    return (
+      f'judging.budget must be 0 for c.collect={name!r}, which judges every'
+      f' round by itself, got {config.judging.budget}'
+    )
+  return ''
+
+
+def _links(spec: registry.MethodSpec, name: str) -> str:
+  """Returns '' if no turn's credit depends on others of its trajectory."""
+  for scope, slot, link in registry.parts(spec):
+    if ALONG in registry.get(slot, link).gives:
+      field = 'c.post' if scope == 'post' else f'c.stream.{scope}'
+      field = field if slot == 'link' else f'c.{slot}'
+      return (
+        f'{field} must credit turns by themselves for c.collect={name!r}, of'
+        f' whose candidates most have no turn behind them, got {link!r}; or set'
+        " c.collect to 'once'"
+      )
+  return ''
 
 
 class State(NamedTuple):
@@ -210,23 +264,26 @@ def grown(made: Round, limit: Array, k: int) -> Batch:
   valid, turns = batch.turns.valid, batch.turns
   t = jnp.repeat(jnp.arange(rounds), n * k)  # the round of each trajectory
   member = jax.nn.one_hot(made.chosen, k, dtype=bool)  # [T, n, k]
-  last = jnp.sum(made.going, axis=0) - 1  # [n]  round in which a path ends
-  last = jnp.arange(rounds)[:, None] == last[None]
-  path = (member & last[..., None]).reshape(-1)  # [T A]
+  last, cut = _ends(made, k)
+  past = jnp.arange(rounds)[:, None] - last[None]  # [T, n]  rounds behind it
+  path = (member & (past == 0)[..., None]).reshape(-1)  # [T A]
+  known = path & ~jnp.tile(jnp.repeat(cut, k), rounds)
   own = jnp.arange(valid.shape[1])[None] == t[:, None]  # [T A, K]
-  leaf = (~member & made.going[..., None]).reshape(-1)
-  leaf &= jnp.any(valid & own, axis=1)
+  leaf = made.going[..., None] & (~member | (past > 0)[..., None])
+  broken = batch.status == Status.ENV_ERROR
+  leaf = leaf.reshape(-1) & (jnp.any(valid & own, axis=1) | broken)
   given = valid & leaf[:, None] & ~own
   ended = (batch.status != Status.SCHEDULE) | (t + 1 >= limit)
+  other = path[:, None] & valid & ~_repeated(made, last, k)
   batch = batch.replace(
-    rows=_rows(batch.rows, given, path | leaf),
+    rows=_rows(batch.rows, given, other, path | leaf),
     readings={
-      name: _rows(rows, given, path | leaf)
+      name: _rows(rows, given, other, path | leaf)
       for name, rows in batch.readings.items()
     },
-    turns=_turns(turns, made, path, leaf, given, k),
-    ids=batch.ids | {counting.UNPLAYED: (~path).astype(jnp.int32)},
-    outcome=jnp.where(path | (leaf & ended), batch.outcome, 0),
+    turns=_turns(turns, made, path, leaf, given | other, k),
+    ids=batch.ids | {counting.UNPLAYED: (~known).astype(jnp.int32)},
+    outcome=jnp.where(known | (leaf & ended), batch.outcome, 0),
   )
   of_tree = path.reshape(rounds, n, k).transpose(1, 0, 2).reshape(n, -1)
   place = jnp.arange(path.size).reshape(rounds, n, k)
@@ -243,12 +300,53 @@ def grown(made: Round, limit: Array, k: int) -> Batch:
   return batch.replace(attempted=attempted)
 
 
-def _rows(rows: Rows, given: Array, there: Array) -> Rows:
+def _of_chosen(x: Array, made: Round, k: int) -> Array:
+  """Takes those that were chosen in each round: [T A, ..] -> [T, n, ..]."""
+  rounds, n = made.chosen.shape
+  x = x.reshape(rounds, n, k, *x.shape[1:])
+  return x[jnp.arange(rounds)[:, None], jnp.arange(n)[None], made.chosen]
+
+
+def _ends(made: Round, k: int) -> tuple[Array, Array]:
+  """Returns the round whose choice is a tree's path, and whether it broke then.
+
+  Where the environment failed behind all candidates of a state, the path ends
+  before them, and what it would have come to is unknown.
+
+  Returns: [n] i32, -1 without any; [n] bool
+  """
+  last = jnp.sum(made.going, axis=0) - 1
+  status = _of_chosen(made.batch.status, made, k)  # [T, n]
+  status = status[last, jnp.arange(last.size)]
+  cut = (status == Status.ENV_ERROR) & (last > 0)
+  return last - cut, cut
+
+
+def _repeated(made: Round, last: Array, k: int) -> Array:
+  """Marks turns of paths behind states in which they were sampled.
+
+  A world that does not repeat itself has shown others to the replay: [T A, K]
+  bool, for each tree.
+
+  Args:
+    last: [n] i32, of `_ends`
+  """
+  rounds, n = made.chosen.shape
+  state = _of_chosen(made.batch.turns.state, made, k)  # [T, n, K]
+  now = state[last, jnp.arange(n)]
+  turns = state.shape[2]
+  later = jnp.arange(turns)[None] > jnp.arange(rounds)[:, None]  # [T, K]
+  same = jnp.all((state == now[None]) | later[:, None], axis=2)  # [T, n]
+  return jnp.tile(jnp.repeat(same.T, k, axis=0), (rounds, 1))
+
+
+def _rows(rows: Rows, given: Array, other: Array, there: Array) -> Rows:
   """Returns rows in which given turns are no samples, and others are empty.
 
   Args:
     rows: of rounds, or a reading of them; each round counts its own from 0
     given: [B, K] bool
+    other: [B, K] bool, sampled behind something else
     there: [B] bool, trajectories that are left
   """
   b, k = given.shape
@@ -265,24 +363,24 @@ def _rows(rows: Rows, given: Array, there: Array) -> Rows:
     turn=jnp.where(here, rows.turn, -1),
     span=jnp.where(again & rows.sampled, Span.PREFIX, rows.span),
     sampled=rows.sampled & own,
-    weight=jnp.where(own, rows.weight, 0),
+    weight=jnp.where(own & ~index.to_tokens(other), rows.weight, 0),
     logp=jnp.where(own, rows.logp, 0),
   )
 
 
-def _turns(turns: Turns, made: Round, path, leaf, given, k: int) -> Turns:
+def _turns(turns: Turns, made: Round, path, leaf, without, k: int) -> Turns:
   """Returns turns that count where they were sampled, and are scored as then.
 
   Args:
     path, leaf: [T A] bool
-    given: [T A, K] bool
+    without: [T A, K] bool, turns that do not count
   """
   rounds, n = made.chosen.shape
   shape = turns.valid.shape
 
   def sampled_then(x):  # [T A, K], of the path's turn t in round t
-    t, tree = jnp.arange(rounds)[:, None], jnp.arange(n)[None]
-    x = x.reshape(rounds, n, k, shape[1])[t, tree, made.chosen, t]  # [T, n]
+    t = jnp.arange(rounds)
+    x = _of_chosen(x, made, k)[t, :, t]  # [T, n]
     x = jnp.broadcast_to(x.T[None, :, None], (rounds, n, k, shape[1]))
     return x.reshape(shape)
 
@@ -295,7 +393,7 @@ def _turns(turns: Turns, made: Round, path, leaf, given, k: int) -> Turns:
 
   return turns.replace(
     terms={name: replayed(x) for name, x in turns.terms.items()},
-    scored=replayed(turns.scored) & there & ~given,
+    scored=replayed(turns.scored) & there & ~without,
     valid=turns.valid & there,
   )
 

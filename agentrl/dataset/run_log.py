@@ -7,6 +7,7 @@ import numpy as np
 
 from agentrl.dataset.trajectory import StoredTrajectory, from_log
 from agentrl.log import shards, trajectories
+from agentrl.ops import counting
 
 
 def read(
@@ -16,6 +17,8 @@ def read(
   steps: tuple[int, int] | None = None,
 ) -> Iterator[StoredTrajectory]:
   """Returns the trajectories that a run logged, in their order, one at a time.
+
+  Candidates that were not played are left out: they are no attempts at a task.
 
   Args:
     run: its folder, the --workdir
@@ -37,6 +40,9 @@ def read(
     chosen = chosen[(at >= steps[0]) & (at <= steps[1])]
   for i in chosen.tolist():
     try:
-      yield from_log(log[i])
+      line = log[i]
+      stored = from_log(line)
+      if not line.get('ids', {}).get(counting.UNPLAYED):
+        yield stored
     except ValueError as error:
       raise ValueError(f'{run}, trajectory {i} of its log: {error}') from error

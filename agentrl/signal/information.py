@@ -12,7 +12,7 @@ from agentrl.types import Array, Batch
 @registry.register(
   'signal',
   needs=('role:policy', 'signal:old_logp', 'reading:nulled'),
-  gives=('signal:information',),
+  gives=('signal:information', 'along_turns'),
 )
 def information(context: Context) -> Signal:
   """i_k = mean_t log π(y_t | h, o_k) − mean_t log π(y_t | h, ∅): [B, K].

@@ -110,7 +110,7 @@ _with_ratio = registry.register(
     *('role:policy', 'role:prm', 'role:previous', 'role:value'),
     'signal:old_logp',
   ),
-  gives=('signal:td_prm.step',),
+  gives=('signal:td_prm.step', 'along_turns'),
   check=fits,
   step='td_prm.step',
   tabular=True,
@@ -158,7 +158,7 @@ def td_prm_by_outcome(
 @registry.register(
   'signal',
   needs=('role:value',),
-  gives=('signal:td_error.step',),
+  gives=('signal:td_error.step', 'along_turns'),
   check=fits,
   step='td_error.step',
   tabular=True,

@@ -10,14 +10,16 @@ import pytest
 from agentrl import loop, registry
 from agentrl.advantage import chain
 from agentrl.collect import candidates
-from agentrl.configs import base, vpr
+from agentrl.configs import base, gigpo, vpr
+from agentrl.curate import select
 from agentrl.learner import update
 from agentrl.model import microbatch
 from agentrl.ops import counting
+from agentrl.rollout import record as record_lib
 from agentrl.run import build
 from agentrl.run.play import collect as collect_lib
 from agentrl.task.base import make_attempts
-from agentrl.types import Batch, Span, Status
+from agentrl.types import Batch, CollectInputs, Span, Status
 from tests import errors
 from tests.rollout import jit_test as rollouts
 
@@ -300,3 +302,174 @@ def test_groups_are_whole_trees():
   read = base.wiring(c)._replace(recall='newest')
   errors.check(candidates.fits(read, c), 'recall none newest')
   assert not candidates.fits(base.wiring(c), c)
+
+
+def fitting():
+  c = vpr.get_config('tiny')
+  return base.wiring(c), c
+
+
+@pytest.mark.parametrize(
+  'link',
+  [
+    'differences',
+    'episode_mean',
+    'episode_return',
+    'gae_bilevel',
+    'gae_tokens',
+    'gae_turns',
+    'new_best',
+    'return_to_go',
+    'return_to_go_tokens',
+    'scale_by_count',
+    'share_outcome',
+    'step_return',
+  ],
+)
+def test_links_from_turn_to_turn_are_refused(link):
+  """A leaf has no turn behind it, and none before it that is scored."""
+  spec, c = fitting()
+  assert not candidates.fits(spec, c)
+  spec = spec._replace(stream={'step': (*spec.stream['step'], link)})
+  errors.check(candidates.fits(spec, c), f'c.stream.step {link} c.collect once')
+
+
+@pytest.mark.parametrize('signal', ['information', 'td_error', 'td_prm'])
+def test_signals_from_turn_to_turn_are_refused(signal):
+  spec, c = fitting()
+  errors.check(
+    candidates.fits(spec._replace(signal=(signal,)), c), f'c.signal {signal}'
+  )
+
+
+def test_a_method_of_returns_to_go_is_refused():
+  c = gigpo.get_config('tiny')
+  registry.check(base.wiring(c), c)
+  c.collect = 'candidates'
+  with errors.raises(ValueError, 'c.stream.episode c.collect once'):
+    registry.check(base.wiring(c), c)
+
+
+def test_all_that_is_collected_stays():
+  """Curation by groups keeps trajectories that count, and leaves are none."""
+  spec, c = fitting()
+  wrong = spec._replace(curate=('most_varied',))
+  errors.check(candidates.fits(wrong, c), 'c.curate most_varied none')
+
+
+def test_judges_are_of_turns():
+  """Others would be asked about the path once for each of its turns."""
+  spec, c = fitting()
+  units = {
+    name: registry.get('judge', name).takes for name in registry.names('judge')
+  }
+  for unit in ('trajectory', 'group'):
+    name = next(x for x, takes in units.items() if takes == unit)
+    wrong = spec._replace(judge=(name,))
+    errors.check(candidates.fits(wrong, c), f'c.judge {name} {unit}')
+  assert not candidates.fits(spec._replace(judge=('column',)), c)
+  c.judging.budget = 3
+  errors.check(candidates.fits(spec, c), 'judging.budget 3 0')
+
+
+A = 2 * k  # attempts of two trees in a world of which rounds are told apart
+
+
+def told(breaks, clock=False):
+  """Trees of a world that fails, or that shows the time at its second turn.
+
+  Args:
+    breaks: (round, [A] places) -> [A] bool, whose worlds fail
+  """
+
+  def sample(attempts, key):
+    limit = np.asarray(attempts.limit)
+    t, place, turn = limit.max() - 1, np.arange(A), np.arange(K)
+    late = (place < k)[:, None] & (turn == 1) & clock
+    status = np.where(limit < K, Status.SCHEDULE, Status.TURN_LIMIT)
+    made = record_lib.Record(
+      context=np.ones((A, K, 2), np.int32),
+      context_len=np.full((A, K), 2, np.int32),
+      message=np.full((A, K, 2), 7, np.int32),
+      message_len=np.full((A, K), 2, np.int32),
+      span=np.zeros((A, K, 2), np.int8),
+      logp=np.full((A, K, 2), -1, np.float32),
+      entropy=np.ones((A, K), np.float32),
+      action=np.zeros((A, K), np.int32),
+      reward=np.ones((A, K), np.float32),
+      columns={'worth': np.tile(place % k, (K, 1)).T.astype(np.float32)},
+      state=(100 * (place // k)[:, None] + turn + 1000 * t * late).astype('i4'),
+      valid=turn[None] < limit[:, None],
+      status=np.where(breaks(t, place), Status.ENV_ERROR, status).astype('i4'),
+      outcome=np.ones(A, np.float32),
+    )
+    made = jax.tree.map(jnp.asarray, made)
+    batch = record_lib.batch(made, record_lib.per_turn(made), attempts, 0)
+    return select.keep(batch, batch.status != Status.ENV_ERROR)
+
+  attempts = make_attempts(np.zeros(A, int), A, K, 1.0)
+  x = CollectInputs(
+    sample=sample,
+    score=lambda batch: batch,
+    attempts=jax.tree.map(jnp.asarray, attempts),
+    key=jax.random.key(0),
+  )
+  return jax.device_get(candidates.candidates(x, k=k, by='worth'))
+
+
+def weights(batch, i):
+  """[K] of the turns of a trajectory."""
+  rows = batch.rows
+  return [
+    float(rows.weight[(rows.traj == i) & (rows.turn == t)].sum())
+    for t in range(K)
+  ]
+
+
+def test_a_path_ends_before_the_state_behind_which_all_worlds_broke():
+  """Its turns count, as in any tree, and its end is unknown."""
+  batch = told(lambda t, place: (t == 2) & (place < k))
+  turns, path = batch.turns, [0, EACH]
+  np.testing.assert_array_equal(turns.valid[path].sum(axis=1), [2, K])
+  np.testing.assert_array_equal(turns.scored[path], turns.valid[path])
+  assert weights(batch, 0) == [2, 2, 0, 0]
+  assert weights(batch, EACH) == [2] * K
+  np.testing.assert_array_equal(turns.terms['worth'][0, :2], k - 1)
+  np.testing.assert_array_equal(batch.ids['unplayed'][path], [1, 0])
+  np.testing.assert_array_equal(batch.outcome[path], [0, 1])
+  counts = counting.trajectories(batch)
+  np.testing.assert_array_equal(np.flatnonzero(counts), [EACH])
+  np.testing.assert_array_equal(batch.attempted['counts'], counts)
+  found = owners(batch)
+  assert [(0, t) in found for t in range(K)] == [True, True, False, False]
+  assert all(len(x) == k for x in found.values())
+  seen = jax.device_get(loop.observe(batch))
+  assert seen['rollout/unscored'][0] == k
+  assert seen['rollout/success'] == (1, 1)
+
+
+def test_a_tree_that_broke_in_its_first_state_is_none():
+  batch = told(lambda t, place: (t == 0) & (place < k))
+  assert not batch.turns.scored[:EACH].any()
+  assert batch.turns.scored[EACH].all()
+  assert jax.device_get(loop.observe(batch))['rollout/unscored'][0] == k
+
+
+def test_a_candidate_that_broke_is_seen_and_not_played():
+  batch = told(lambda t, place: (t == 1) & (place == k - 1))
+  assert batch.turns.scored[[0, EACH]].all()
+  assert batch.turns.terms['worth'][0, 1] == k - 2
+  assert len(owners(batch)[0, 1]) == k - 1
+  assert jax.device_get(loop.observe(batch))['rollout/unscored'][0] == 1
+
+
+def test_turns_do_not_count_behind_a_state_that_was_another():
+  """Messages were sampled, and scored, behind what the replay does not show."""
+  batch = told(lambda t, place: place < 0, clock=True)
+  turns = batch.turns
+  np.testing.assert_array_equal(turns.scored[0], [True, False, False, True])
+  assert turns.scored[EACH].all()
+  assert weights(batch, 0) == [2, 0, 0, 2]
+  assert weights(batch, EACH) == [2] * K
+  assert [len(x) for x in owners(batch).values()].count(k - 1) == 2
+  assert jax.device_get(loop.observe(batch))['rollout/unscored'][0] == 1

@@ -20,3 +20,11 @@ def test_phases_are_chosen(tmp_path):
     assert [x.step for x in found] == [*range(first, min(last, 3) + 1)]
   with errors.raises(ValueError, 'test'):
     next(run_log.read(tmp_path, phase='test'))
+
+
+def test_what_was_not_played_is_no_attempt(tmp_path):
+  writer = trajectories.TrajectoryWriter(tmp_path, resume_after=None)
+  for step, ids in enumerate(({}, {'unplayed': 1}, {'unplayed': 0})):
+    writer.write(LINE | {'step': step, 'ids': ids})
+  writer.close()
+  assert [x.step for x in run_log.read(tmp_path)] == [0, 2]
