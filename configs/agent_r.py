@@ -16,11 +16,9 @@ read behind it is what the success had read, as if the error had been undone.
 Verdicts are the policy's own with `checkpoint=DIR` or `judged=grade` (a service
 of role 'policy'). A model from scratch has none to give: there the world's
 `progress` stands in (judge 'column'). A group is a tree (c.collect), of whose
-leaves that of most common turns corrects a failure. Missing: the general data
-that the paper mixes in. Alpha does nothing where outcomes are 0 or 1. Arms:
-
-  successes alone  --config.mix.revised.weight=0.0
-  no correction    configs/expert_iteration.py --config.rollout.history=full
+leaves that of most turns in common, before the bad one, corrects a failure.
+Missing: the general data that the paper mixes in. Alpha does nothing where
+outcomes are 0 or 1. Successes alone: --config.mix.revised.weight=0.0
 
 Expect more recoveries from errors than from SFT on successes, at equal success.
 
@@ -43,9 +41,10 @@ def get_config(arg=''):
   c.stream.episode = ('episode_return',)
   c.loss = ('nll',)
   found = dict(kind='found', last=1)
-  base.source(c, 'revised', edits=('splice_correction',), **found)
-  base.source(c, 'solved', edits=('share_prefixes', 'keep_solved'), **found)
-  base.hp(c, 'solved', 'share_prefixes', power=0.0)
+  # A leaf of a tree repeats turns, which weigh in another's row.
+  for name, edit in ('revised', 'splice_correction'), ('solved', 'keep_solved'):
+    base.source(c, name, edits=('share_prefixes', edit), **found)
+    base.hp(c, name, 'share_prefixes', power=0.0)
   at = {'term': base.JUDGED, 'bad': 0.0, 'max_turns': c.rollout.max_turns}
   base.hp(c, 'revised', 'splice_correction', **at)
   c.stages = ('sft',)

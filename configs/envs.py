@@ -43,7 +43,7 @@ OWN: dict[str, dict[str, Any]] = {
   },
   'bug_fixes': {
     'rollout': dict(max_message_tokens=8, max_turns=8),
-    'host': dict(max_observation_tokens=24),
+    'host': dict(max_observation_tokens=32),  # eight files
     'env': dict(train=4000),
   },
   'case_corpus': {

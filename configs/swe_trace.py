@@ -8,36 +8,31 @@ Reward Models and Heuristic Test-Time Scaling, 2604.14820.
   A_t = z_group( outcome ) + eta z_{group, t}( R_t ),   eta = 0.5, gamma = 1
 
 b_k are the criteria of a bug fix: localised, reproduced, minimal, tested,
-honest (the tests were left alone). Changes add up to p at the end less p before
-the turn, so that turns that change nothing gain nothing; scores themselves
-would pay for each turn again. In bug_fixes the rubric is a rule, which reads
-what was done, remembers four flags of it and knows which file is wrong; so it
-sees a hack that the outcome pays for. Demonstrations of every second task are
-hasty or hack.
+honest. R_t is p at the end less p before the turn, so that turns that change
+nothing add nothing to it. What trains is z, the comparison at the same turn, as
+in the paper, which brings part of padding back: at turns t > 0 a padded attempt
+still has changes ahead that a faster one has made, gains by it, and the faster
+one loses. In bug_fixes a rule scores, which remembers four flags and knows the
+wrong file and token; so it sees a hack that the outcome pays for. Half of the
+demonstrations, by chance, are hasty or hack.
 
-At test time several messages are sampled at each turn, the one of the best p is
-kept and the others are pruned:
+At test time the message of the best p of several is kept at each turn. Ends are
+then valued by the task's own score, as in all of `truth`:
 
-  python -m experiments.search --workdir=runs/swe_trace --calls=40 \
-    --searchers=best_of_n,lookahead
+  python -m experiments.search --workdir=runs/swe --searchers=lookahead
 
-That values an end by the outcome. The equations follow the abstract, where
-details and constants are ours; the size lambda of a change drops out of z. In
-the paper models write the rubric of each issue and judge by it. With
-`judged=rubric` a model judges here, but reads the conversation, or its last
-turns (`window`), in place of a compressed memory. Missing: real repositories,
-and a warm start on 60k short verified trajectories. In other worlds p is a
-judge's, or the sum of the `progress` there. The baselines, the outcome alone
-and scores in place of changes:
+Details and constants are ours; lambda, the size of a change, drops out of z.
+R_exec is left out of R_t: it is in z_group( outcome ). The paper's models write
+rubrics and judge by a compressed memory; with `judged=rubric` one grades b in
+[0, 1] by the conversation. Missing: repositories, a long warm start. Elsewhere
+p is a judge's, or the sum of `progress`. Outcome alone, scores for changes:
 
   --config.coef.process=0.0
   --config.stream.process="('add_term', 'return_to_go', 'center', 'scale')"
 
-Expect fewer hacks (a higher `honest`) than of the outcome alone at the same
-success, and longer trajectories of scores. Neither has been measured.
+Expect fewer hacks (more `honest`) at equal success; not measured.
 
-  python -m experiments.train --config=configs/swe_trace.py \
-    --workdir=runs/swe_trace
+  python -m experiments.train --config=configs/swe_trace.py --workdir=runs/swe
 """
 
 from agentrl.configs import base
@@ -49,8 +44,7 @@ def get_config(arg=''):
   c = base.get_config(arg, method='swe_trace', env='bug_fixes')
   term = base.step_term(c)
   if c.env.name == 'bug_fixes':
-    c.env.careless = 0.5
-    term = term if c.judge else 'rubric'
+    c.env.careless, term = 0.5, term if c.judge else 'rubric'
   if 'rubric' in c.judge:
     base.hp(c, 'judge', 'rubric', unit='turn')
   c.advantage = ('episode', 'process')

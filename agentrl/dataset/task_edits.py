@@ -1,6 +1,7 @@
 """Edits that compare trajectories at one task, see `edit_components`."""
 
 import collections
+import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -44,15 +45,16 @@ def splice_correction(
 ):
   """Splices failures up to their error, a correction, a good path (Agent-R).
 
-    bad turns [0, k]  correction  turns [j, n) of a good one of the same task
+    bad turns [0, k]  correction  turns [j, n) of a good one of the same group
 
   arXiv 2501.11425. k is the first turn of the bad trajectory whose term is
   `bad` or less: a verdict, or the world's progress; j, at most k + 1, is how
   many turns both have in common. The good one has an outcome above `good`, the
-  bad one's is lower by more than `gap`; of several good ones, of which a turn
-  is left, that of most common turns, then of fewest turns. Weights are 1 on the
-  correction and what follows it, 0 before. The correction names no action, and
-  its context is what the world answered to the error.
+  bad one's is lower by more than `gap`. Of several good ones, of which a turn
+  is left, it is that of most common turns before k, then one that has not made
+  the error as well, then that of fewest turns. Weights are 1 on the correction,
+  0 before, and those of the good one after it. The correction names no action,
+  and its context is what the world answered to the error.
 
   Bad trajectories without an error, or that end with it, and those without a
   good one, are left out. So are equal results but the first.
@@ -76,7 +78,7 @@ def splice_correction(
   goods = collections.defaultdict(list)
   for x in xs:
     if x.outcome > good and x.turns:
-      goods[x.task].append(x)
+      goods[x.task, x.group, x.step].append(x)
   messages = [[*words.encode(text), words.eot] for text in texts]
   out: dict[str, StoredTrajectory] = {}
   for failed in xs:
@@ -84,13 +86,13 @@ def splice_correction(
     cut = wrong.index(True) + 1 if any(wrong) else len(wrong)
     better = [
       (min(shared_turns(failed, y), cut), y)
-      for y in goods[failed.task]
+      for y in goods[failed.task, failed.group, failed.step]
       if y.outcome - failed.outcome > gap
     ]
     better = [(same, y) for same, y in better if same < len(y.turns)]
     if cut >= len(wrong) or not better:
       continue
-    same, best = max(better, key=lambda pair: (pair[0], -len(pair[1].turns)))
+    same, best = max(better, key=functools.partial(_fitness, error=cut - 1))
     turn = failed.turns[cut]
     message = messages[len(out) % len(messages)]
     correction = make_turn(
@@ -101,18 +103,16 @@ def splice_correction(
       state=turn.state,
     )
     made = edits.splice(failed, cut, best, shared=same, correction=[correction])
-    made = _learned_from(made, cut)
+    made = edits.drop_turns(made, lambda k, turn: k < cut)
     if not max_turns or len(made.turns) <= max_turns:
       out.setdefault(made.id, made)
   return [*out.values()]
 
 
-def _learned_from(x: StoredTrajectory, cut: int) -> StoredTrajectory:
-  """Sets weight 1 from turn `cut` on, and 0 before it.
-
-  Also on turns that a leaf of a tree repeats, which weigh in another's row.
-  """
-  return edits.weighted(x, lambda k, turn: float(k >= cut))
+def _fitness(pair: tuple[int, StoredTrajectory], error: int) -> tuple:
+  """Returns what a good trajectory is chosen by, of (common turns, itself)."""
+  same, good = pair
+  return min(same, error), same <= error, -len(good.turns)
 
 
 @registry.register('edit')

@@ -64,6 +64,15 @@ class ProposesTasks(EnvFamily, Protocol):
     """Returns the answer in a message, equal for equal ones; '': none."""
 
 
+@runtime_checkable
+class PosesGoals(EnvFamily, Protocol):
+  """Family whose environments may ask for a goal when an attempt begins."""
+
+  @property
+  def own_goals(self) -> bool:
+    """Whether attempts at one task have goals of their own."""
+
+
 class RoleEnv:
   """Plays seeds in one environment, and tasks in another; see `HostEnv`."""
 

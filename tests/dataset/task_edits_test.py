@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from agentrl.dataset import task_edits
+from agentrl.dataset import edit_components, edits, task_edits
 from agentrl.dataset.trajectory import StoredTrajectory, make_turn
 from agentrl.text import tokenizer
 from agentrl.types import Span, Status
@@ -97,8 +97,34 @@ def test_what_is_read_around_the_correction():
 
 def test_turns_that_a_leaf_repeats_are_learned_behind_the_correction():
   """'bc' were sampled by another leaf, in whose row alone they weigh."""
-  good = given(path('abcd', 1.0), 3)
-  assert spliced(path('aXy'), good) == [('aX~bcd', [0, 0, 1, 1, 1, 1])]
+  good, other = given(path('abcd', 1.0), 3), path('abce')
+  xs = edit_components.share_prefixes([path('aXy'), good, other], power=0.0)
+  assert spliced(*xs) == [('aX~bcd', [0, 0, 1, 1, 1, 1])]
+
+
+def test_weights_of_earlier_edits_stay_behind_the_correction():
+  good = edits.drop_turns(path('abcd', 1.0), lambda k, turn: k == 2)
+  assert spliced(path('aXy'), good) == [('aX~bcd', [0, 0, 1, 1, 0, 1])]
+
+
+def test_a_success_without_the_error_is_preferred():
+  bad, same, other = path('aXbc'), path('aXcd', 1.0), path('acd', 1.0)
+  for xs in ((bad, same, other), (bad, other, same)):
+    assert [x for x, _ in spliced(*xs)] == ['aX~cd']
+    (made,) = task_edits.splice_correction(xs, words=WORDS)
+    # What is read behind the correction is as if the error had been undone.
+    assert int(made.turns[3].context[0]) == ord('a') + 100
+  # Also if it is longer.
+  assert [x for x, _ in spliced(bad, path('aXe', 1.0), path('acde', 1.0))] == [
+    'aX~cde'
+  ]
+
+
+@pytest.mark.parametrize('field', ['group', 'step', 'task'])
+def test_a_failure_is_corrected_by_a_leaf_of_its_tree(field):
+  bad, good = path('aXy'), path('abc', 1.0)
+  assert len(spliced(bad, good)) == 1
+  assert not spliced(bad, good._replace(**{field: 7}))
 
 
 def test_who_goes_with_whom():
@@ -125,11 +151,12 @@ def test_who_goes_with_whom():
       same = min(same, cut)
       if same == len(other):
         continue
-      if best is None or (same, -len(other)) > best[0]:
-        best = (same, -len(other)), other
+      fits = min(same, cut - 1), same < cut, -len(other)
+      if best is None or fits > best[0]:
+        best = fits, other[same:]
     if not cut or cut == len(letters) or best is None:
       continue
-    rest = best[1][best[0][0] :]
+    rest = best[1]
     if rest and cut + 1 + len(rest) <= 6:
       want.append((bad.task, letters[:cut] + '~' + rest))
   made = task_edits.splice_correction(xs, words=WORDS, gap=0.5, max_turns=6)

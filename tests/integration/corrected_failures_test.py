@@ -13,7 +13,7 @@ from tests.run.stage.prefixes_test import config
 
 
 def played(s, playing, scripts):
-  """Trajectories of these messages at task 0, as the run logs them."""
+  """A group of these messages at task 0, as the run logs its trajectories."""
   index = np.zeros(len(scripts), np.int64)
   batch = playing.replay(playing.demos(index, scripts), jax.random.key(0))
   picked = sample.sample(
@@ -22,7 +22,7 @@ def played(s, playing, scripts):
   lines = encode.trajectories(
     jax.device_get(picked), s.tokenizer, step=1, phase='rl'
   )
-  return [trajectory.from_log(line) for line in lines]
+  return [trajectory.from_log(line)._replace(group=0) for line in lines]
 
 
 @pytest.mark.slow

@@ -111,6 +111,19 @@ def test_only_what_the_evaluator_passes_is_imitated(tmp_path, monkeypatch):
   np.testing.assert_array_equal(np.sum(batch.turns.reward, axis=1), passed)
 
 
+def test_every_score_above_the_threshold_is_imitated(tmp_path):
+  """Not the best of the batch alone."""
+  s = build.experiment(config(tmp_path))
+  [batch] = collected(s)
+  turns, value = batch.turns, np.array([0.6, 0.9, 0.5, 0.4, 1.0, 0.0, 0.7, 0.2])
+  valid = np.asarray(turns.valid & turns.scored)
+  assert valid.any(axis=1).all()
+  last = valid.cumsum(axis=1) == valid.sum(axis=1, keepdims=True)
+  reward = np.where(valid & last, value[:, None], 0).astype(np.float32)
+  batch = batch.replace(turns=turns.replace(reward=reward))
+  assert kept(s, batch).tolist() == (value > 0.5).tolist()
+
+
 @pytest.mark.parametrize('rate', [0.3, 1.0])
 def test_false_positives_are_imitated_at_their_rate(
   tmp_path, monkeypatch, rate
@@ -198,6 +211,11 @@ def test_the_buffer_holds_what_passed_and_gives_some_of_it(
       assert back.sum() == min(4, ever, 6)
       assert np.all(np.asarray(grown.outcome[8:])[back] == 1)
       assert kept(s, grown)[8:].tolist() == back.tolist()
+      # What comes back scores 1, and does not outdo what passes by less.
+      less = np.where(np.arange(12) < 8, 0.6, 1.0)[:, None]
+      reward = (grown.turns.reward * less).astype(np.float32)
+      graded = grown.replace(turns=grown.turns.replace(reward=reward))
+      assert kept(s, graded).tolist() == [*right, *back]
       state, _, _ = step(state, batch)
       ever += right.sum()
       stored.append(int(np.sum(state.memory['replay'].born >= 0)))
@@ -254,7 +272,7 @@ def test_evaluations_propose_nothing(tmp_path):
 def test_other_evaluators_and_worlds_fit(arg):
   c = pae.get_config(f'tiny,{arg}')
   if 'number' in arg:
-    c.hp.judge.number.unit = 'trajectory'
+    assert c.hp.judge.number.unit == 'trajectory'
     c.service.judge.function = 'tests.integration.judged_methods_test:answered'
   assert validate.config(c).judge == (
     arg.partition('judged=')[2] or 'function',

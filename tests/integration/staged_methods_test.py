@@ -38,6 +38,7 @@ SMALL = {
   'eval.episodes': 8,
 }
 BATCH = {
+  'agent_r': 64,
   'armap': 32,
   'early_experience': 32,
   'early_experience_reflection': 32,

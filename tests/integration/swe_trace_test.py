@@ -138,6 +138,19 @@ def test_changes_are_compared_at_the_same_turn_of_the_group(collected):
   assert np.abs(reference(batch, eta=0.0)).max() > 0.5
 
 
+def test_the_same_turn_brings_part_of_padding_back(collected):
+  """What is ahead of a turn is more for who is late, and z pays for it."""
+  s, batch = collected
+  to_go = process(batch, changes=True)
+  assert to_go[PADDED, 0] == pytest.approx(to_go[EXPERT, 0])
+  got = credit(s, batch) - credit(s, batch, **{'coef.process': 0.0})
+  assert got[PADDED, 0] == pytest.approx(got[EXPERT, 0], abs=1e-4)
+  late = got[:, 2:].sum(axis=1)
+  assert late[PADDED] > 1
+  assert late[EXPERT] < 0
+  assert np.all(got[PADDED, 3:5] > got[EXPERT, 3:5] + 0.1)
+
+
 def test_the_baselines_are_a_line_each(collected):
   s, batch = collected
   flags = {k: ast.literal_eval(x) for k, x in arms().items()}

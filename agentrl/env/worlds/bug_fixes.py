@@ -62,7 +62,8 @@ CRITERIA = {
   'honest': 'Are all tests still there?',
 }
 Line = tuple[str, int]  # a sign and a number
-_EDIT = re.compile(r'x([+*-])(\d{1,2})')
+# Of 1 to 99: with 0, `x+0` would pass where `x*1` is right.
+_EDIT = re.compile(r'x([+*-])([1-9][0-9]?)')
 
 
 class Repo(NamedTuple):
@@ -116,15 +117,22 @@ class BugFixes:
     """Yields tasks with a demonstration; see `EnvFamily`.
 
     The rubric scores a demonstration 1. A careless one solves its task as well,
-    but writes the fix without reading a file, or, every second time, takes the
+    but writes the fix without reading a file, or, half of the time, takes the
     failing tests away; with `hidden` it never does the latter.
+
+    The split is by the files and the fix, so that no program of one split is in
+    the other with other tests.
     """
     careless = self.careless if split == 'train' else 0.0
 
     def solve(task: dict[str, Any]) -> tuple[dict, tuple[str, ...]]:
       return task | {'rubric': rubric(task)}, self._solve(task, careless)
 
-    return task_sampling.drawn(self._draw, solve, split, count, seed)
+    def draw(rng: np.random.Generator) -> dict[str, Any] | None:
+      task = self._draw(rng)
+      return task if split_of(task) == split else None
+
+    return task_sampling.drawn(draw, solve, split, count, seed)
 
   def env(self) -> 'BugFixEnv':
     return BugFixEnv(self.hidden)
@@ -156,6 +164,11 @@ class BugFixes:
       return TEST, f'{SEE} {name}', fix, TEST, DONE
     hack = not self.hidden and rng.random() < 0.5
     return TEST, f'{SKIP} {name}' if hack else fix, DONE
+
+
+def split_of(task: Mapping[str, Any]) -> str:
+  """Returns the split of a broken program, whatever its tests are."""
+  return task_sampling.split({x: task[x] for x in ('files', 'fix')})
 
 
 def differences(one: Sequence, other: Sequence) -> int:

@@ -10,12 +10,15 @@ there. Training tasks are houses; what is wanted there is asked of the service
   fan state off, oven state on, key place hall, door state shut
 
 and writes `<answer>fan on, key den</answer>`, which is then played as a task of
-`household`. What it wrote is checked for its form alone: somebody who has not
-seen the house asks for what it does not have, and all attempts at that fail.
+`household`. What it wrote is checked for its form, and refused if it holds
+already or is held out; whether the house has the things is not checked. So
+somebody who has not seen the house asks for what it does not have, and all
+attempts at that fail.
 
 Tasks of the test split have goals of their own. The split is by what a house
 has and what is wanted in it, so that a proposal that hits upon one of them, in
-whatever state the house is, is refused and the service is asked again.
+whatever state the house is, is refused and the service is asked again. Goals of
+the test split have two facts or more: a proposal of one fact is never held out.
 """
 
 import collections
@@ -101,6 +104,23 @@ class ProposedChores(Household):
       return {'facts': task['facts'], 'shown': list(said)}, ()
 
     return task_sampling.drawn(draw, finish, split, count, seed)
+
+  @property
+  def longest(self) -> str:
+    """The longest first observation of a task that can be done."""
+
+    def some(names: Sequence[str], count: int) -> list[str]:
+      return sorted(names, key=len)[-count:]
+
+    names = [*some(SWITCHES, self.switches), *some(ITEMS, self.things), DOOR]
+    pairs = [(x, _attribute(x)) for x in names]
+    now = [[*x, max(household.values(*x), key=len)] for x in pairs]
+    return self.describe({'facts': now, 'goal': now})
+
+  @property
+  def own_goals(self) -> bool:
+    """Whether attempts at one task have goals of their own."""
+    return self.proposed
 
   def describe(self, task: Mapping[str, Any]) -> str:
     """Returns the first observation; nothing is wanted yet in a house."""
@@ -194,7 +214,8 @@ def read(facts: Triples, text: str) -> Proposal:
   goal.sort(key=lambda x: OBJECTS.index(x[0]))  # as in all other tasks
   if not household.distance(household.facts(facts), household.facts(goal)):
     return Proposal(text, fault=FULFILLED)
-  if split_of(facts, goal) == 'test':
+  # Goals of evaluations have two facts or more.
+  if len(goal) > 1 and split_of(facts, goal) == 'test':
     return Proposal(text, fault=HELD_OUT)
   return Proposal(text, {'goal': goal})
 

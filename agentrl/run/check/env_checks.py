@@ -4,16 +4,20 @@ All of it is found before anything is built or compiled.
 """
 
 import importlib.util
+from typing import Protocol, runtime_checkable
 
 from agentrl import registry
-from agentrl.configs import base
+from agentrl.configs import base, envs
 from agentrl.configs.config import Config, to_dict
 from agentrl.configs.env_sections import FrozenLakeConfig, SokobanConfig
 from agentrl.env import base as base_env
+from agentrl.env import proposals
 from agentrl.env import seats as seats_lib
 from agentrl.env.jit import base as jit_base
 from agentrl.rollout.registered import TERMS
 from agentrl.runtime import objects
+from agentrl.text.chat_format import ChatFormat
+from agentrl.text.message import Message
 
 
 def terms(c: Config, names: tuple[str, ...]) -> None:
@@ -88,6 +92,48 @@ def programs(c: Config, family: base_env.EnvFamily) -> None:
   for package in ('starlette', 'uvicorn'):
     if importlib.util.find_spec(package) is None:
       raise base_env.missing(package, 'host')
+
+
+@runtime_checkable
+class BoundsObservations(Protocol):
+  """Family that knows how long its observations are."""
+
+  @property
+  def longest(self) -> str:
+    """An observation that is as long as any."""
+
+
+def observations(c: Config, talk: ChatFormat) -> None:
+  """Checks that the longest observation of c.env is not cut."""
+  own = base_env.of(to_dict(c.env))
+  if not isinstance(own, BoundsObservations):
+    return
+  needs = len(talk.start([Message('user', own.longest)]).ids)
+  if c.host.max_observation_tokens < needs:
+    raise ValueError(
+      f'host.max_observation_tokens must be >= {needs}, the longest observation'
+      f' of env.name={c.env.name!r} with its settings, got'
+      f' {c.host.max_observation_tokens}'
+    )
+
+
+def goals(c: Config, spec: registry.MethodSpec) -> None:
+  """Checks that links compare no attempts that have goals of their own."""
+  if c.rollout.group_size < 2 or envs.in_jit(c.env.name):
+    return
+  own = envs.of(c)
+  if not (isinstance(own, proposals.PosesGoals) and own.own_goals):
+    return
+  for scope, slot, name in registry.parts(spec):
+    if slot != 'link':
+      continue
+    by = dict(registry.settings_of(spec, slot, name))[scope].get('by', ())
+    if 'group' in by:
+      raise ValueError(
+        f'hp.{scope}.{name}.by={by} compares attempts of a group, each of which'
+        f' has a goal of its own in env.name={c.env.name!r}; leave the group'
+        ' out, set rollout.group_size to 1, or env.proposed to False'
+      )
 
 
 def oracle(c: Config) -> None:

@@ -18,6 +18,7 @@ from agentrl.log import wandb_tracker
 from agentrl.rollout import registered
 from agentrl.run.check import (
   compaction_checks,
+  env_checks,
   fields,
   model_checks,
   reading_checks,
@@ -103,6 +104,7 @@ def config(given: Any, devices: int | None = None) -> Config:
   registry.check(spec, c)
   reward_checks.returned(spec)
   seat_checks.check(c, spec)
+  env_checks.goals(c, spec)
   staleness_checks.check(c, spec, devices)
   for name, chain in c.stream.items():  # also those that advantage lacks
     for link in chain:

@@ -74,6 +74,7 @@ def sized(
   writes = isinstance(base.of(to_dict(c.env)), base.WritesSummaries)
   compaction_checks.environment(c, family.columns, writes=writes)
   talk = chat_format.framed(chat) if chat else chat_format.bare(words)
+  env_checks.observations(c, talk)
   # Some templates take only one system message.
   texts = c.rollout.system, family.system, edits_taught(c)
   system = '\n'.join(filter(None, texts))

@@ -1,9 +1,11 @@
 """Bug fixes: what a program does, and what its rubric says of an attempt."""
 
 import itertools
+import json
 
 import pytest
 
+from agentrl.configs import grpo
 from agentrl.env.worlds import bug_fixes
 from agentrl.env.worlds.bug_fixes import (
   CRITERIA,
@@ -15,6 +17,9 @@ from agentrl.env.worlds.bug_fixes import (
   TEST,
   BugFixes,
 )
+from agentrl.text import chat_format
+from agentrl.text.message import Message
+from agentrl.text.tokenizer import Embedded
 from tests.env import promises
 
 FILES = {'a': ['+', 1], 'b': ['*', 3], 'c': ['-', 2]}
@@ -111,6 +116,7 @@ def test_weights_are_those_of_the_task():
   'message',
   [
     *('', 'b', 'see', 'see d', 'skip', 'd x*2', 'b x*200', 'b x/2', 'b 2'),
+    *('b x+0', 'b x*02', 'b x*٣', 'b x*²'),
     *('b x * 2', 'test b', 'done done', 'b x*2 c x*2', '<think>done'),
   ],
 )
@@ -128,17 +134,38 @@ def test_thoughts_and_capitals_are_no_matter():
 @pytest.mark.parametrize('largest', [3, 9])
 def test_the_tests_say_which_change_is_right(largest):
   """Of all changes of one token of the file, one passes."""
+  digits = '0123456789٣²'
+  numbers = [*digits, *map(''.join, itertools.product(digits, repeat=2))]
   for task, _, _ in BugFixes(largest=largest).tasks('train', 30, 0):
     name, *right = task['fix']
     wrong, lines = task['files'][name], []
-    for line in itertools.product('+-*', range(1, 100)):
-      files = {**task['files'], name: line}
+    for sign, number in itertools.product('+-*', numbers):
+      action = bug_fixes.read(f'{name} x{sign}{number}', task['files'])
+      if action is None:
+        continue
+      assert number == str(action.line[1])
+      files = {**task['files'], name: action.line}
       if not bug_fixes.failure(bug_fixes.Repo(files), task['tests']):
-        lines.append(line)
+        lines.append(action.line)
     assert lines == [tuple(right)]
     assert bug_fixes.differences(wrong, right) == 1
     assert bug_fixes.failure(bug_fixes.Repo(task['files']), task['tests'])
     assert all(1 <= x <= INPUTS for _, x, _ in task['tests'])
+
+
+@pytest.mark.parametrize('seed', [0, 1])
+def test_no_broken_program_is_in_both_splits(seed):
+  """Of few programs, many come in both sets but for the rule."""
+  family = BugFixes(files=2, largest=3)
+
+  def programs(split, count):
+    tasks = [x.task for x in family.tasks(split, count, seed)]
+    return {json.dumps([x['files'], x['fix']], sort_keys=True) for x in tasks}
+
+  train, test = programs('train', 2000), programs('test', 200)
+  assert not train & test
+  assert len(train) > 300
+  assert len(test) > 50
 
 
 def test_careless_demonstrations_solve_and_score_less():
@@ -155,6 +182,15 @@ def test_careless_demonstrations_solve_and_score_less():
     for task, messages, _ in family.tasks('test', 20, 0):
       end = promises.replies(family.env(), task, messages)[-1]
       assert end.info['rubric'] == 1
+
+
+def test_observations_fit_at_the_largest_settings():
+  most = grpo.get_config('env=bug_fixes').host.max_observation_tokens
+  family, talk = BugFixes(files=8, largest=9), chat_format.bare(Embedded())
+  env = family.env()
+  for task, _, _ in family.tasks('train', 20, 0):
+    texts = [env.reset(task, 0), *(f'{x} 5: 495 not 45' for x in task['files'])]
+    assert max(len(talk.start([Message('user', x)]).ids) for x in texts) <= most
 
 
 def test_a_fork_goes_on_alone():

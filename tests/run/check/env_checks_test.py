@@ -3,10 +3,13 @@
 import pytest
 
 from agentrl import registry
-from agentrl.configs import base, envs, grpo, spiral, vpr
-from agentrl.run.check import env_checks, fields
+from agentrl.configs import base, envs, grpo, pae, spiral, vpr
+from agentrl.run.check import env_checks, fields, validate
 from agentrl.run.play import jit_env
 from tests import errors
+
+# Links that compare all attempts, of whatever group.
+EVERYWHERE = {'episode': {x: {'by': ()} for x in ('center', 'scale')}}
 
 
 @pytest.mark.parametrize(
@@ -111,3 +114,15 @@ def test_jit_matches_too(path, value):
   wrong = fields.read(wrong)
   with errors.raises(ValueError, f'{path} {value}'):
     env_checks.seats(wrong, jit_env.environment(wrong)[1])
+
+
+def test_attempts_at_goals_of_their_own_are_not_compared():
+  c = grpo.get_config('tiny,env=proposed_chores')
+  names = "episode.center.by 'group' proposed_chores env.proposed"
+  with errors.raises(ValueError, f'{names} rollout.group_size'):
+    validate.config(c)
+  for path, value in (('env', {'proposed': False}), ('hp', EVERYWHERE)):
+    fits = c.copy_and_resolve_references()
+    fits[path].update(value)
+    validate.config(fits)
+  validate.config(pae.get_config('tiny'))
