@@ -145,7 +145,8 @@ def observe(batch: Batch) -> Metrics:
   lost = jnp.where(counting.played(batch), ~mask, lost)
   out['unscored'] = (jnp.sum(lost), one)
   out |= {name: (batch.sampled[name], one) for name in SAMPLED}
-  for name in terms.keys() - {'tokens', 'entropy', 'env'}:
+  elsewhere = {'tokens', 'entropy', 'env'} | counting.late_terms(terms)
+  for name in terms.keys() - elsewhere:
     out[name] = (jnp.sum(terms[name]), jnp.sum(each))
   return {f'rollout/{name}': pair for name, pair in out.items()}
 

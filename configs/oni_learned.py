@@ -24,8 +24,10 @@ on one draw of trajectories take the place of 32 on batches of 256, and the
 model reads as the policy does, from a network of its own. The released code
 compares z with 0.5 itself, not with a quantile.
 
-Expect annotated_reward/accuracy (of a ranking pair_accuracy) well above the
-share of the commoner label, and solutions earlier than from the outcome alone.
+Expect annotated_reward/accuracy well above the share of the commoner label (of
+a ranking, pair_accuracy well above a half), measured before each gradient step
+on the turns that it learns from, some of which earlier steps learned from too;
+and solutions earlier than from the outcome alone.
 
   python -m experiments.train --config=configs/oni_learned.py \
     --workdir=runs/oni_learned

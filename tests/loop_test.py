@@ -102,6 +102,11 @@ def test_what_is_observed_in_plain_loops():
   }
   # What did not happen holds noise in all that is masked.
   terms['progress'] = r.normal(size=valid.shape)
+  # Of other turns, those of an earlier batch.
+  terms |= {
+    'judged': np.ones(valid.shape),
+    'judged_known': np.ones(valid.shape),
+  }
   took = {'attempts': 9, 'tokens': 70, 'env_steps': 30}
   batch = batch.replace(
     turns=batch.turns.replace(terms=terms),
@@ -123,6 +128,7 @@ def test_what_is_observed_in_plain_loops():
     'progress': terms['progress'][valid].sum() / sum(turns),
   }
   assert told.keys() >= {f'rollout/{k}' for k in want}
+  assert not [name for name in told if 'judged' in name]
   for name, x in want.items():
     np.testing.assert_allclose(told[f'rollout/{name}'], x, rtol=1e-5)
 

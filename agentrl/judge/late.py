@@ -7,8 +7,8 @@ steps to answer. What they have not answered by then is waited for, an item at
 most `judging.seconds`, so that no number depends on how fast they are.
 
 What was asked is in the run folder while it may be asked for. A run that was
-killed asks again about what no answer came to, and goes on as if it had not
-been.
+killed asks again about the batches whose scores are still to come, before it
+asks about a new one, and has the same scores as one that was not killed.
 """
 
 import collections
@@ -21,24 +21,39 @@ import numpy as np
 from agentrl import registry
 from agentrl.judge.item import Item
 from agentrl.judge.panel import Judgement, JudgePanel
+from agentrl.ops import counting
 from agentrl.runtime import storage
 
 
-def lags(spec: registry.MethodSpec) -> dict[str, int]:
-  """Returns the steps by which scores are late, by term; {}: none are."""
-  out = {}
+class Need(NamedTuple):
+  """A component that takes the scores of a term late."""
+
+  term: str
+  lag: int  # steps
+  at: str  # field of the lag
+
+
+def needs(spec: registry.MethodSpec) -> list[Need]:
+  """Lists the components that take scores late, in loop order."""
+  out = []
   for scope, slot, name in registry.parts(spec):
     for need in registry.needs(spec, scope, slot, name):
       kind, _, term = need.partition(':')
       if kind == 'late':
         piece = registry.get(slot, name)
-        out[term] = registry.settings(piece, spec.values(scope, name))['lag']
+        lag = registry.settings(piece, spec.values(scope, name))['lag']
+        out.append(Need(term, lag, f'hp.{scope}.{name}.lag'))
   return out
+
+
+def lags(spec: registry.MethodSpec) -> dict[str, int]:
+  """Returns the steps by which scores are late, by term; {}: none are."""
+  return {x.term: x.lag for x in needs(spec)}
 
 
 def known(term: str) -> str:
   """Returns the name of the column that marks the turns with a score."""
-  return f'{term}_known'
+  return term + counting.KNOWN
 
 
 class Asked(NamedTuple):
@@ -62,7 +77,8 @@ class LatePanel:
     """Stores the limits.
 
     Args:
-      panel: makes a panel for a batch; panels share their threads
+      panel: makes a panel for a batch; panels share their threads, which
+        nothing else may use, since rollouts would wait for them
       folder: of what is asked; '': a run that is killed forgets it
       keep: steps before `lag` ones at which a run may go on
     """
@@ -73,7 +89,17 @@ class LatePanel:
     self._counts: collections.Counter[str] = collections.Counter()
 
   def begin(self, step: int) -> None:
-    """Begins the batch of a step; one that was not finished is dropped."""
+    """Begins the batch of a step; one that was not finished is dropped.
+
+    Asks first about earlier batches that a run that was killed had asked about:
+    results are waited for in the order of submission.
+
+    Raises:
+      ValueError: what was asked cannot be read.
+    """
+    for earlier in range(max(step - self._lag, 0), step):
+      if earlier not in self._waiting:
+        self._ask_again(earlier)
     self._now = step, Asked(self._panel(), {}, [])
 
   def submit(self, line: int, item: Item) -> None:
@@ -104,7 +130,7 @@ class LatePanel:
     self._write(step, asked)
     older = {at: x for at, x in self._waiting.items() if due <= at < step}
     self._waiting = older | {step: asked}
-    found = self._waiting.pop(due, None) or self._again(due)
+    found = self._waiting.pop(due, None)
     if found is None:
       return {}
     verdicts = found.panel.collect()
@@ -131,10 +157,10 @@ class LatePanel:
     storage.write(place, pickle.dumps((asked.items, asked.groups)))
     self._path(step - self._lag - self._keep - 1).unlink(missing_ok=True)
 
-  def _again(self, step: int) -> Asked | None:
+  def _ask_again(self, step: int) -> None:
     """Asks once more about a batch that was judged when a run was killed."""
     if not self._folder or not self._path(step).exists():
-      return None
+      return
     try:
       items, groups = pickle.loads(storage.read(self._path(step)))
     except Exception as error:  # whatever a damaged file makes pickle raise
@@ -147,7 +173,8 @@ class LatePanel:
       asked.panel.submit(line, item)
     for lines in groups:
       asked.panel.submit_group(lines, [items[x] for x in lines])
-    return asked
+    asked.panel.ask_within_budget()
+    self._waiting[step] = asked
 
 
 def _of_turn(x: Judgement, item: Item) -> Judgement:

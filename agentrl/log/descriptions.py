@@ -275,12 +275,12 @@ METRICS: Mapping[str, Description] = {
     (
       'annotated_reward/accuracy',
       'share',
-      'labelled turns that it classifies so, before it learns from them',
+      'labelled turns it classifies so, before each gradient step on them',
     ),
     (
       'annotated_reward/pair_accuracy',
       'share',
-      'pairs of different labels in the right order, before it learns',
+      'pairs of different labels in order, before each gradient step',
     ),
     ('annotated_reward/paid', 'share', 'turns that it pays'),
     (

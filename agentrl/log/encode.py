@@ -9,6 +9,7 @@ from agentrl import segment
 from agentrl.judge.item import trajectory_key
 from agentrl.judge.panel import Judgement
 from agentrl.log.sample import TrajectorySample
+from agentrl.ops import counting
 from agentrl.text.tokenizer import Tokenizer
 from agentrl.types import Rows, Span, Status
 
@@ -114,6 +115,8 @@ def _turn(
   message = _text(tokenizer, rows.tokens[r, first:last]) | {'who': who}
   message['pieces'] = tokenizer.pieces(message['tokens'])
   version = rows.version[r, first:last]
+  late = counting.late_terms(turns.terms)
+  terms = {name: x for name, x in turns.terms.items() if name not in late}
   return {
     'k': int(k),
     'node': int(turns.node[i, k]),
@@ -127,7 +130,7 @@ def _turn(
     | _unless_all(int(rows.version[r, first]), version=version),
     'reward': _number(turns.reward[i, k]),
     'scored': bool(turns.scored[i, k]),
-    'terms': _numbers(turns.terms, (i, k)),
+    'terms': _numbers(terms, (i, k)),
     'signals': _numbers(sample.turn, (i, k)),
     'token': {
       name: [_number(v) for v in x.tolist()]

@@ -9,6 +9,8 @@ count. A trajectory whose last turn was sampled and not played (UNPLAYED, see
 collect/candidates.py) has that turn to count and no end that is known.
 """
 
+from collections.abc import Iterable
+
 import jax.numpy as jnp
 
 from agentrl.domain import OneOf
@@ -16,6 +18,7 @@ from agentrl.types import Array, Batch
 
 UNITS = ('turn', 'trajectory')
 UNPLAYED = 'unplayed'  # a column [B]: 1 where no end is known
+KNOWN = '_known'  # ends the name of the marks of a late term
 
 
 def counted(batch: Batch, unit: str) -> Array:
@@ -40,6 +43,17 @@ def played(batch: Batch) -> Array:
   if UNPLAYED not in batch.ids:
     return jnp.ones(batch.outcome.shape, bool)
   return batch.ids[UNPLAYED] == 0
+
+
+def late_terms(names: Iterable[str]) -> set[str]:
+  """Finds terms of an earlier batch, which stand at the places of its turns.
+
+  They come in twos, scores and which of them are known (judge/late.py), and say
+  nothing of the turns of the batch that brings them.
+  """
+  every = set(names)
+  late = {x for x in every if x + KNOWN in every}
+  return late | {x + KNOWN for x in late}
 
 
 def trajectories(batch: Batch) -> Array:

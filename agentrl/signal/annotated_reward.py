@@ -10,10 +10,12 @@ ranking          L = −mean_(x,y) [ p log σ(d) + (1 − p) log(1 − σ(d)) ],
                  z(x) = (h(x) − μ) / σ_h,   r(x) = z(x) 1[ z(x) >= q ]
 
 μ and σ_h run over all turns that were scored so far, q is a quantile of z over
-this batch. A pair is two labelled turns at random, whatever their tasks, and
-ties pull together (Bradley and Terry, 1952; Motif, arXiv 2310.00166). Both
-forms are ONI's (arXiv 2410.23022). They pay turns whose label has not come, or
-never will; nothing is paid before the first label has.
+this batch. So r is below 0 where q <= z < 0, as in a batch whose turns score
+lower than earlier ones. A pair is two labelled turns at random, whatever their
+tasks, and ties pull together (Bradley and Terry, 1952; Motif, arXiv
+2310.00166). Both forms are ONI's (arXiv 2410.23022). They pay turns whose label
+has not come, or never will; nothing is paid before the first label has come,
+and they go on paying when the memory has forgotten every label.
 """
 
 from typing import Annotated, Any
@@ -118,10 +120,10 @@ def normalised(state: dict[str, Array], h: Array, mask: Array, q: float):
 
 
 def fits(spec: registry.MethodSpec, config: Any) -> str:
-  """Returns '' if the reward model has a head."""
+  """Returns '' if the reward model has one head."""
   del spec
   role = config.role[reward_model.ROLE]
-  if role.kind == 'train' and role.heads:
+  if role.kind == 'train' and role.heads == 1:
     return ''
   at = f'role.{reward_model.ROLE}'
   return (
@@ -152,15 +154,18 @@ def annotated_reward(
 
   Metrics: annotated_reward/loss, summed over its steps; accuracy, labelled
   turns that it classifies as labelled, or pair_accuracy, pairs of different
-  labels that it orders so, before each step; and paid, turns with r above 0.
+  labels that it orders so, before each step and of what that step learns from;
+  and paid, turns with r above 0.
 
   Args (hyper-parameters):
     form: 'classification' or 'ranking'
     steps: gradient steps on what is drawn, each iteration
     threshold: probability above which a turn is paid
-    quantile_cut: share of the turns of a batch that a ranking pays nothing
+    quantile_cut: share of a batch's turns, those with the lowest z, for which
+      a ranking gives 0; it gives z, of either sign, for the others
   """
   role = reward_model.ROLE
+  running = ('count', 'mean', 'squares') if form == 'ranking' else ()
 
   def read(state: TrainState, batch: Batch) -> tuple[Array, Array]:
     out = context.outputs(role, state.params[role], batch.rows, 'value')
@@ -173,8 +178,7 @@ def annotated_reward(
       r = normalised(state.signal[NAME], h, mask, quantile_cut)
     else:
       r = (jax.nn.sigmoid(h) > threshold).astype(h.dtype)
-    taught = jnp.any(state.memory[annotations.NAME].known)
-    r = jnp.where(mask & taught, r, 0)
+    r = jnp.where(mask & (state.signal[NAME]['taught'] > 0), r, 0)
     paid = ppo.metric(r > 0, mask.astype(r.dtype))
     return {f'{NAME}.step': r}, {f'{NAME}/paid': paid}
 
@@ -200,13 +204,15 @@ def annotated_reward(
       steps=steps,
       name=NAME,
     )
+    own = state.signal[NAME]
+    taught = jnp.maximum(own['taught'], jnp.any(held.known))
     if form == 'ranking':
-      running = moments(state.signal[NAME], *read(state, batch))
-      state = state.replace(signal={**state.signal, NAME: running})
-    return state, told
+      own = moments(own, *read(state, batch))
+    own = own | {'taught': taught.astype(jnp.float32)}
+    return state.replace(signal={**state.signal, NAME: own}), told
 
   def init():
-    return {x: jnp.zeros(()) for x in ('count', 'mean', 'squares')}
+    return {x: jnp.zeros(()) for x in ('taught', *running)}
 
   return Signal('update_then_score', score, update, init=init)
 

@@ -33,7 +33,7 @@ class Annotator:
     return int(x.item.here.message[-1]) / 10
 
   def panel(self, **settings):
-    limits = Settings(threads=4, seconds=30.0, **settings)
+    limits = Settings(**dict(threads=4, seconds=30.0) | settings)
     workers = Workers(limits.threads, limits.seconds)
     judge = Judge('number', self.score, 'judged', self._unit)
     return lambda: JudgePanel([judge], limits, workers=workers)
@@ -108,6 +108,40 @@ def test_a_run_that_was_killed_asks_again(tmp_path, unit):
   assert any(want[2:])
 
 
+@pytest.mark.parametrize('budget', [0, 2])
+def test_what_was_under_way_is_asked_before_the_new_batch(tmp_path, budget):
+  """Results are waited for in the order of submission."""
+  cut, again = Annotator(), Annotator()
+  killed = late.LatePanel(cut.panel(), LAG, str(tmp_path), keep=2)
+  play(killed, 0)
+  play(killed, 1)
+  cut.gate.set()
+  again.gate.set()
+  panel = late.LatePanel(
+    again.panel(threads=1, budget=budget), LAG, str(tmp_path), keep=2
+  )
+  for step in (2, 3, 4):
+    assert play(panel, step)
+  steps = [int(x[0]) for x in again.asked]
+  assert steps == sorted(steps)
+  assert {0, 1, 2} <= set(steps)
+
+
+def test_hanging_judges_do_not_hold_up_a_run_that_goes_on(tmp_path):
+  cut = Annotator()
+  killed = late.LatePanel(cut.panel(), LAG, str(tmp_path), keep=2)
+  play(killed, 0)
+  play(killed, 1)
+  again = late.LatePanel(
+    cut.panel(threads=1, seconds=0.05), LAG, str(tmp_path), keep=2
+  )
+  for step in (2, 3):
+    verdicts = play(again, step)
+    assert verdicts
+    assert all(x.fault for of in verdicts.values() for x in of)
+  cut.gate.set()
+
+
 def test_a_damaged_file_is_refused(tmp_path):
   one = Annotator()
   panel = late.LatePanel(one.panel(), LAG, str(tmp_path))
@@ -155,3 +189,5 @@ def test_the_lag_is_that_of_the_component_that_needs_late_scores():
   assert late.lags(base.wiring(c)) == {'judged': 2}
   c.hp.memory.annotations.lag = 7
   assert late.lags(base.wiring(c)) == {'judged': 7}
+  c.memory = ()
+  assert not late.lags(base.wiring(c))

@@ -210,10 +210,23 @@ def test_a_turn_that_was_never_labelled_is_paid_as_its_look_alike(form):
 
 @pytest.mark.parametrize('form', lib.FORMS)
 def test_nothing_is_paid_before_the_first_label(form):
-  signal, state, _ = learned(form)
-  state = state.replace(memory={annotations.NAME: held(0)[1]})
+  signal, state, _ = learned(form, 0)
+  params = learned(form)[1].params  # which would pay
+  state = state.replace(params=params)
   fields, _ = jax.jit(signal.score)(state, turns(FIRST), {})
   assert not np.any(fields[f'{lib.NAME}.step'])
+
+
+@pytest.mark.parametrize('form', lib.FORMS)
+def test_it_goes_on_paying_when_the_last_label_is_forgotten(form):
+  signal, state, _ = learned(form)
+  before, _ = jax.jit(signal.score)(state, turns(FIRST), {})
+  state = state.replace(memory={annotations.NAME: held(0)[1]})
+  state, _ = jax.jit(signal.update)(state, turns(FIRST), {}, None)
+  after, _ = jax.jit(signal.score)(state, turns(FIRST), {})
+  paid = [np.asarray(x[f'{lib.NAME}.step']) > 0 for x in (before, after)]
+  assert paid[0].any()
+  np.testing.assert_array_equal(*paid)
 
 
 @pytest.mark.parametrize('form', lib.FORMS)
@@ -229,6 +242,7 @@ def test_it_learns_from_labels_that_have_come_alone(form):
   ('changes', 'names'),
   [
     ({'role.reward.heads': 0}, 'role.reward.heads 0'),
+    ({'role.reward.heads': 2}, 'role.reward.heads 1 2'),
     ({'hp.signal.annotated_reward.form': 'regress'}, 'form regress'),
     (
       {'hp.signal.annotated_reward.quantile_cut': 1.5},

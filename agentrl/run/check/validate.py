@@ -20,6 +20,7 @@ from agentrl.run.check import (
   compaction_checks,
   env_checks,
   fields,
+  late_checks,
   model_checks,
   reading_checks,
   recall_checks,
@@ -116,6 +117,7 @@ def config(given: Any, devices: int | None = None) -> Config:
     fits_alone(c)
   compaction_checks.check(c, spec)
   recall_checks.check(c, spec)
+  late_checks.check(c, spec)
   reading_checks.teachers(spec)
   reading_checks.sampled(c, spec)
   stage_checks.pairs(stages.plans(c))

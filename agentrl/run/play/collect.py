@@ -144,8 +144,18 @@ def arrays(
     record = record.replace(version=jnp.broadcast_to(own, shape))
     version = jnp.int32(0)
   batch = record_lib.batch(record, layout(s, record), attempts, version)
+  batch = _with_late(s, batch, record)
   made = readings(s, record, batch, attempts, version)
   return batch.replace(readings=made)
+
+
+def _with_late(s: Experiment, batch: Batch, record: record_lib.Record) -> Batch:
+  """Returns the batch with late terms of turns that it does not have, too."""
+  terms = late.lags(s.algorithm.spec)
+  names = [x for term in terms for x in (term, late.known(term))]
+  whole = {name: jnp.asarray(record.columns[name]) for name in names}
+  turns = batch.turns
+  return batch.replace(turns=turns.replace(terms=turns.terms | whole))
 
 
 def unjudged(s: Experiment, record: record_lib.Record) -> record_lib.Record:

@@ -386,7 +386,6 @@ class HostSampler:
     """
     attempts, bits = jax.device_get((attempts, jax.random.key_data(key)))
     indices = host_seats.share(len(attempts.task), self._s.seats)
-    self._judges.begin(attempts.group, indices, judged)
     others = {} if tasks is None else {'tasks': tasks}
 
     def judge(attempt: int, episode: pack.Episode) -> None:
@@ -397,6 +396,7 @@ class HostSampler:
       self._judges.submit(attempt, item, episode.status)
 
     def mine():
+      self._judges.begin(attempts.group, indices, judged)
       with placement.local_mesh():
         ended, counts = self._run(
           generator,

@@ -55,7 +55,11 @@ class Judges:
       c.judging.seconds,
       -(-c.judging.budget // jax.process_count()),
     )
-    self._workers = Workers(settings.threads, settings.seconds)
+    # Late judges have threads of their own, so that no rollout waits for them.
+    self._workers, late_workers = (
+      Workers(settings.threads, settings.seconds) for _ in range(2)
+    )
+    self._late_workers = late_workers
     opened = functools.partial(
       JudgePanel,
       settings=settings,
@@ -63,11 +67,11 @@ class Judges:
         *(getattr(c.judging, name) for name in planted.PlantedError._fields)
       ),
       answers=AnswerFile(_file(workdir)),
-      workers=self._workers,
     )
-    self._panel = opened(self._judges)
+    self._panel = opened(self._judges, workers=self._workers)
+    later = [x for x in every if x.term in lags]
     self._late = late.LatePanel(
-      lambda: opened([x for x in every if x.term in lags]),
+      lambda: opened(later, workers=late_workers),
       max(lags.values(), default=0),
       _folder(workdir) if self._late_terms else '',
       c.checkpoint.keep * c.checkpoint.every,
@@ -151,6 +155,7 @@ class Judges:
 
   def close(self) -> None:
     self._workers.close()
+    self._late_workers.close()
 
 
 def _tokens(record: Record, b: int):

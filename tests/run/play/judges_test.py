@@ -1,6 +1,7 @@
 """Judges of a run: what they see, and what becomes of what they say."""
 
 import json
+import threading
 
 import chex
 import jax
@@ -9,11 +10,11 @@ import numpy as np
 import pytest
 
 from agentrl.advantage import chain
-from agentrl.configs import base, grpo
+from agentrl.configs import base, grpo, oni
 from agentrl.judge import item as judge_item
 from agentrl.judge.panel import Judgement
 from agentrl.learner import algorithm, update
-from agentrl.log import metrics, trajectories
+from agentrl.log import encode, metrics, sample, trajectories
 from agentrl.run import build, config_file, runner
 from agentrl.run.check import validate
 from agentrl.run.play import judges, sampler
@@ -77,6 +78,118 @@ def lake(tmp_path, arg):
   c.env.update(dict(train=8, test=4))
   c.rollout.update(dict(batch=8, group_size=4, slots=4, max_turns=4))
   return c
+
+
+LATE = 'judged', 'judged_known'
+
+
+def choosy(item):
+  """A score by the message and its place, and none of some messages."""
+  if sum(item.here.message.encode()) % 5 == 0:
+    raise ValueError('no')
+  return letters(item) / (2 + item.turn)
+
+
+def annotated(tmp_path, env, **judge):
+  c = oni.get_config(f'tiny,env={env},judged=function')
+  c.data = str(tmp_path / 'data')
+  c.env.update(dict(train=8, test=4))
+  c.rollout.update(dict(batch=8, group_size=4, slots=4))
+  c.micro_batch = 4
+  base.hp(c, 'judge', 'function', **judge)
+  c.hp.memory.annotations.lag = 1
+  return c
+
+
+@pytest.mark.parametrize(
+  'env', ['countdown', pytest.param('frozen_lake', marks=pytest.mark.slow)]
+)
+def test_no_late_label_is_lost_on_shorter_trajectories(tmp_path, env):
+  """Labels of a batch come with one that has a turn in each trajectory."""
+  s = build.experiment(annotated(tmp_path, env, path=f'{__name__}:choosy'))
+  state = update.init(s.algorithm, jax.random.key(0))
+  policy = algorithm.full_params(s.algorithm.context, state.params)
+  made, told = [], []
+  with sampler.open_sampler(s) as playing:
+    for step, turns in enumerate((3, 1)):
+      attempts = make_attempts(np.arange(8) // 4, 4, turns, 1.0)
+      key = jax.random.key(step)
+      batch, numbers = playing.collect(policy, attempts, key, jnp.int32(step))
+      made.append(batch)
+      told.append({k: float(x) for k, (x, _) in numbers.items()})
+  long, short = (np.asarray(x.turns.valid) for x in made)
+  assert long[:, 1:].any()
+  assert not short[:, 1:].any()
+  memory = s.algorithm.memory['annotations']
+  held = memory.init(made[0], 8)
+  for step, batch in enumerate(made):
+    held = memory.write(held, batch, None, step)
+  known = np.asarray(held.known)[:8]
+  place = 'rollout/judge/function/'
+  asked, failed = told[1][f'{place}items'], told[1][f'{place}unscored']
+  assert asked == long.sum()
+  assert known.sum() == asked - failed > known[:, 0].sum()
+  assert failed
+  label = np.zeros(long.shape)
+  for (b, k), text in messages(s, jax.device_get(made[0])).items():
+    assert known[b, k] == (sum(text.encode()) % 5 != 0)
+    label[b, k] = known[b, k] * (sum(text.encode()) % 7) / 7 / (2 + k)
+  np.testing.assert_allclose(np.asarray(held.label)[:8], label, rtol=1e-6)
+  # They are no terms of the turns that they came with.
+  assert not [x for x in told[1] if x.removeprefix('rollout/') in LATE]
+  picked = sample.sample(
+    made[1], {}, None, jax.random.key(0), groups=-1, size=8
+  )
+  seen = list(
+    encode.trajectories(jax.device_get(picked), s.tokenizer, step=1, phase='rl')
+  )
+  assert len(seen) == 8
+  for turn in (turn for one in seen for turn in one['turns']):
+    assert 'invalid' in turn['terms']
+    assert not {*LATE} & turn['terms'].keys()
+
+
+GATE, ANSWERED = threading.Event(), []
+
+
+def slow(item):
+  """Answers once the gate is open."""
+  GATE.wait(10)
+  ANSWERED.append(item.here.message)
+  return 1.0
+
+
+def test_no_rollout_waits_for_a_late_judge_of_others(tmp_path):
+  """There is one thread for judges, and the late one is in its own."""
+  c = annotated(tmp_path, 'frozen_lake', path=f'{__name__}:slow')
+  c.judge = ('function', 'column')
+  base.hp(c, 'judge', 'column', term='seen')
+  c.judging.threads = 1
+  before = set(threading.enumerate())
+  held = judges.Judges(build.experiment(c), {}, '')
+  items = [
+    item_of('go?', f'message {line}', terms=[{'progress': 1.0}])
+    for line in range(4)
+  ]
+  held.begin(np.zeros(4, np.int32), range(4), 0)
+  for line, item in enumerate(items):
+    held.submit(line, item, Status.SOLVED)
+  verdicts = held.verdicts()
+  assert not ANSWERED
+  assert {b: [x.term for x in of] for b, of in verdicts.items()} == {
+    b: ['seen'] for b in range(4)
+  }
+  GATE.set()
+  held.begin(np.zeros(4, np.int32), range(4), 1)
+  late = held.verdicts()
+  assert [len(of) for of in late.values()] == [1] * 4
+  assert len(ANSWERED) == 4
+  own = set(threading.enumerate()) - before
+  assert own
+  held.close()
+  for thread in own:
+    thread.join(10)
+    assert not thread.is_alive()
 
 
 def collected(c):
