@@ -63,19 +63,20 @@ def fits(spec: registry.MethodSpec, config: Any) -> str:
     )
   if spec.recall != 'none':
     return (
-      f"recall must be 'none' for c.collect={name!r}, whose candidates are no"
-      f' attempts to be written about, got {spec.recall!r}'
+      f"recall must be 'none' for c.collect={name!r}, whose candidates are"
+      f' not attempts to write about, got {spec.recall!r}'
     )
-  if mistake := _selection(spec, name) or _judging(spec, config, name):
-    return mistake
-  if mistake := _links(spec, name):
-    return mistake
   if registered.kind_of(spec).purify is not None:
     return (
       f'rollout.kind must be one that keeps failed calls for c.collect={name!r}'
       f', which goes on behind them, got {spec.rollout!r}'
     )
-  return branch.fits(spec, config)
+  return (
+    _selection(spec, name)
+    or _judging(spec, config, name)
+    or _links(spec, name)
+    or branch.fits(spec, config)
+  )
 
 
 def _selection(spec: registry.MethodSpec, name: str) -> str:
@@ -341,7 +342,7 @@ def _repeated(made: Round, last: Array, k: int) -> Array:
 
 
 def _rows(rows: Rows, given: Array, other: Array, there: Array) -> Rows:
-  """Returns rows in which given turns are no samples, and others are empty.
+  """Takes samples and weights off given turns, and empties other rows.
 
   Args:
     rows: of rounds, or a reading of them; each round counts its own from 0
@@ -399,7 +400,7 @@ def _turns(turns: Turns, made: Round, path, leaf, without, k: int) -> Turns:
 
 
 def _nodes(turns: Turns, given: Array, each: int) -> Turns:
-  """Returns turns whose given ones are those of their tree's path.
+  """Gives the given turns of leaves the nodes of their tree's path.
 
   Args:
     given: [B, K] bool

@@ -53,15 +53,23 @@ def test_nobody_folds_a_bare_number_into_the_key_of_a_run():
   assert [x for x in calls if 'state.key' in x[1]] == []
 
 
-def test_a_branch_has_the_key_of_its_origin_and_then_one_of_its_own():
-  copies = Copies(rows=None, entropy=None, origin=np.array([2, 0]), count=3)
-  zeros = np.zeros(2, np.int32)
-  attempts = Attempts(
+def attempted(count, **fields):
+  """Attempts of which keys read `fields` alone."""
+  zeros = np.zeros(count, np.int32)
+  return Attempts(
     task=zeros,
     group=zeros,
     arm=zeros,
     limit=zeros,
     temperature=zeros,
+    **fields,
+  )
+
+
+def test_a_branch_has_the_key_of_its_origin_and_then_one_of_its_own():
+  copies = Copies(rows=None, entropy=None, origin=np.array([2, 0]), count=3)
+  attempts = attempted(
+    2,
     prefix=Prefix(turns=np.array([1, 2]), messages=copies),
   )
   key = jax.random.key(5)
@@ -86,13 +94,8 @@ def test_turns_of_a_branch_of_a_branch_have_the_keys_they_were_drawn_by():
   copies = Copies(
     rows=None, entropy=None, origin=np.array([3, 1]), count=6, drawn=drawn
   )
-  zeros = np.zeros(2, np.int32)
-  attempts = Attempts(
-    task=zeros,
-    group=zeros,
-    arm=zeros,
-    limit=zeros,
-    temperature=zeros,
+  attempts = attempted(
+    2,
     prefix=Prefix(turns=np.array([2, 3]), messages=copies),
   )
   key = jax.random.key(5)
@@ -105,15 +108,10 @@ def test_turns_of_a_branch_of_a_branch_have_the_keys_they_were_drawn_by():
 
 def test_attempts_of_one_luck_share_a_world_and_no_message():
   """Also where they begin, and in turns that they repeat from others."""
-  zeros = np.zeros(3, np.int32)
   origin = np.array([2, 0, 1])
   copies = Copies(rows=None, entropy=None, origin=origin, count=3)
-  attempts = Attempts(
-    task=zeros,
-    group=zeros,
-    arm=zeros,
-    limit=zeros,
-    temperature=zeros,
+  attempts = attempted(
+    3,
     luck=np.array([0, 0, 2]),
   )
   later = attempts.replace(prefix=Prefix(np.full(3, 1), copies))
