@@ -20,6 +20,7 @@ DESIGNS = (
   'compaction_longer',
   'session_memory',
   'training_free',
+  'training_free_more',
 )
 
 _DESIGN = cli.flag('design', None, domain.OneOf(*DESIGNS), 'What is compared')

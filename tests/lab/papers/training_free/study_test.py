@@ -1,6 +1,7 @@
 """Training-free study: what its arms change."""
 
 from agentrl.lab.papers.training_free.study import DESIGN
+from agentrl.lab.papers.training_free_more import study as more
 from agentrl.lab.study import warm_arms
 
 
@@ -18,3 +19,14 @@ def test_only_the_trained_arm_moves_parameters(tmp_path):
     for x in learn
   }
   assert len(budgets) == 1
+
+
+def test_new_seeds_are_all_that_the_second_protocol_changes(tmp_path):
+  def runs(design):
+    _, learn = warm_arms.planned(design, str(tmp_path), seeds=2)
+    return [x.changes for x in learn]
+
+  for first, later in zip(runs(DESIGN), runs(more.DESIGN), strict=True):
+    assert later['seed'] == first['seed'] + 5
+    same = {'seed': 0, 'init': ''}
+    assert later | same == first | same
