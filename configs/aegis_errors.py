@@ -21,8 +21,9 @@ checker work on sums, and there are six kinds of errors (docs/ENVIRONMENTS.md,
 Injected errors). The amounts of partial reward are chosen here.
 
 Expect the mistakes that show in a copied text before those in arithmetic. Seen
-so far: one seed, logs of two steps; 500 supervised steps end at 43% of held-out
-logs, a seventh by chance, and 60 steps of RL behind them at 40%.
+so far, one seed, logs of two steps: 43% of held-out logs after 500 supervised
+steps, a seventh by chance, and 40% after 60 steps of RL behind them: no gain.
+By kind of mistake nothing is measured yet.
 
   python -m experiments.train --config=configs/aegis_errors.py \
     --workdir=runs/aegis_errors

@@ -15,7 +15,9 @@ u, 0.05 and 0.5 are the released code's. There l counts the rounds in which any
 trajectory of the task branched, here those of the turn's own trajectory. There
 a trajectory is sampled for its entropies alone; here a quarter of the group is,
 which stays, and which is branched from. Entropies are in nats, there over log
-V. The z-score is over the whole batch. Expect ARPO's curve.
+V. The z-score is over the whole batch.
+
+Expect ARPO's curve. Not measured yet.
 
   python -m experiments.train --config=configs/aepo.py --workdir=runs/aepo
 """

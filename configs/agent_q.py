@@ -18,11 +18,12 @@ The paper's critique is the model's own ranking of actions. Where the
 environment knows the progress of a turn that is read in its place; in a host
 environment a judge gives it, as with --config=configs/agent_q.py:env=countdown,
 judged=number, and c.service.judge.role='policy' makes it the policy itself.
+
 Missing: actions that the critique rejects before they are tried, and a buffer
 of earlier iterations.
 
 Expect DPO's curve with more pairs from each group: pair accuracy starts at one
-half, and success rises more slowly than GRPO's.
+half, and success rises more slowly than GRPO's. Not measured yet.
 
   python -m experiments.train --config=configs/agent_q.py --workdir=runs/agent_q
 """

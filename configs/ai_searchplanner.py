@@ -10,8 +10,8 @@ Multi-Objective Reinforcement Learning, 2508.20368.
 The generator is asked twice in a match: first without a search, an answer that
 no role reads and that its second one is compared with. Facts of relation a are
 always the same, and it knows them by heart from the warm start; facts of b have
-to be searched for. So a planner has to find out what the generator lacks, and
-what that is worth. PPO trains the planner; the generator never changes.
+to be searched for. So a planner has to find out what the generator lacks. PPO
+trains the planner; the generator never changes.
 
 Where it differs: the answer without a search is sampled anew in every match,
 not cached (the means are equal), and there is no plain retrieval beside it;
@@ -19,7 +19,7 @@ what was called for is known, not rated by a model; R is not mapped to [0, 1].
 
   a front of gain and searches   --config.env.cost=0.0 (0.2, 0.4, 0.8)
 
-Expect no searches at all where the cost is above what an answer can gain.
+Expect no searches where they cost more than an answer gains. Not measured yet.
 
   python -m experiments.train --config=configs/ai_searchplanner.py \
     --workdir=runs/ai_searchplanner

@@ -17,14 +17,17 @@ believes right computed until it is advised. Self-rewarding, without the tool:
   --config.hp.judge.tool_ranking.tool=none
 
 The policy itself: --config.service.judge.function='' and .role=policy; other
-worlds have that judge, without a tool. Missing: advice changes the instruction
-of the judge for its group alone, and never the prompt of the policy that is
-sampled. One service is judge and reward model, with one tool.
+worlds have that judge, without a tool. One service is judge and reward model,
+with one tool.
+
+Missing: advice to the policy. It changes the instruction of the judge for its
+group alone, and never the prompt of the policy that is sampled.
 
 Expect right_pairs of rollout/judge/tool_ranking to be all of its pairs, and far
-fewer without the tool: on 60 groups of right answers and mistakes 59 pairs are
-kept, all right, 36 without advice; by the judge alone 34 of 57 are right. What
-a policy gains from such labels is not measured. revised counts advice.
+fewer without the tool. Seen so far, on 60 groups of right answers and mistakes:
+59 pairs are kept, all right, 36 without advice (`revised` counts it); by the
+judge alone 34 of 57 are right. What a policy gains from such labels is not
+measured yet.
 
   python -m experiments.train --config=configs/anyprefer.py --workdir=runs/any
 """

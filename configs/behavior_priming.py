@@ -22,7 +22,8 @@ equal size:
   --config.mix.primed.edits="('keep_solved', 'subset')"
   --config.mix.primed.edits="('subset',)"
 
-Expect behaviours to matter more to what RL comes to than correctness does.
+Expect behaviours to matter more to what RL comes to than correctness does. Seen
+so far: 1 to 5% solved, too few to tell (docs/results/first_looks.md).
 
   python -m experiments.train --config=configs/behavior_priming.py \
     --workdir=runs/behavior_priming

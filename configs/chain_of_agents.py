@@ -15,7 +15,7 @@ and of code. One agent's demonstrations in place of the team's:
   --config.env.team=False
 
 Expect the team's trace to be imitated as well as the single agent's and to gain
-as much from rewards, at more tokens (rollout/tokens).
+as much from rewards, at more tokens (rollout/tokens). Not measured yet.
 
   python -m experiments.train --config=configs/chain_of_agents.py \
     --workdir=runs/chain_of_agents

@@ -8,10 +8,12 @@ contrastive selection, too).
 
 f says that every message was understood, c is the score of what was bought, e
 what is left of 60 tokens: each level pays only if the one before it holds, but
-a graded c below 0.9 earns w2 c, where the paper's gate pays nothing. The paper
-has a judge of persuasiveness between the last two, a term more of
-hp.reward.lexicographic.terms; no constants were found. Look at the terms of a
-batch first: a gate that nobody passes is a plateau.
+a graded c below 0.9 earns w2 c, where the paper's gate pays nothing. No
+constants were found. Look at the terms of a batch first: a gate that nobody
+passes is a plateau.
+
+Missing: the paper's judge of persuasiveness between the last two, which would
+be a term more of hp.reward.lexicographic.terms.
 
 Expect the score of a weighted sum, with shorter trajectories.
 

@@ -17,9 +17,11 @@ A scorer that favours the solver, or the critic, is found by
 rollout/total/overrated: z less the truth of the answer, 0 for a true score. It
 is paid for no score, so that nothing moves it there but what it forgets.
 
-Where it differs: three agents, one round and no earlier discussions to read;
-the warm start teaches to criticize and to score, not to solve; messages of
-another role that cannot be read cost it as much; KL is a term of the loss.
+Missing: more rounds than one, and earlier discussions to read.
+
+Where it differs: three agents; the warm start teaches to criticize and to
+score, not to solve; messages of another role that cannot be read cost it as
+much; KL is a term of the loss.
 
   no exchange   --config.rollout.swap_seats=0
 

@@ -27,7 +27,9 @@ Arms, of equal length and sampling (agentrl/rollout/compaction.py):
   --config.compaction.keep_task=False   the summary must carry the task, too
 
 Expect the masked arm to stay where the warm start left its summaries, and the
-placebo and none at chance for what was told before the last segment.
+placebo and none at chance for what was told before the last segment. Seen so
+far, in carried_code: 97%, 87 (masked), 8 (placebo) and 0% (none); not measured
+yet in errands, the default (docs/results/compaction.md).
 
   python -m experiments.train --config=configs/compaction_rl.py \
     --workdir=runs/compaction_rl

@@ -18,12 +18,14 @@ equilibrium.
   paid together    --config.env.mode=cooperative
   against the least equilibrium of pure moves   --config.env.opponent=optimal
 
-Where it differs: one game of the platform's twenty, played once, with ten
-levels and 27 deals; no trust, reputation or reciprocity between rounds.
+Missing: all but one of the platform's twenty games; and rounds, with trust,
+reputation and reciprocity between them. The game is played once, with ten
+levels and 27 deals.
 
 Expect exploitability near 0 in all three, and more investment and welfare from
 private to integrated to cooperative payment. Seen so far: one seed, paid
-privately, from .161 after the warm start to .004 in 120 steps.
+privately, from .161 after the warm start to .004 in 120 steps. The two other
+payments are not measured yet.
 
   python -m experiments.train --config=configs/coopetition_gym.py \
     --workdir=runs/coopetition_gym

@@ -24,6 +24,9 @@ Expect reference to rise first, and more right answers than of the answer alone:
 
   --config.hp.reward.gated_or_penalty.weights="(0.0, 0.0, 1.0)"
 
+Seen so far, three seeds: -2.2 [-11.8, 7.5] points of success
+(docs/results/first_looks.md).
+
   python -m experiments.train --config=configs/deep_dxsearch.py \
     --workdir=runs/deep_dxsearch
 """

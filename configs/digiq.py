@@ -13,15 +13,16 @@ maxima in A.
 
 In every state of a path the policy is asked for four messages (c.collect). One
 of them, at random, is played: Q is regressed on these transitions alone. The
-others are scored by Q and may be imitated; V is the mean of Q' over all four.
-A group of 8 is two trees, whose roots are one state of 8 candidates, as are
-states in which their paths meet, or to which one comes back.
-c.collect plays a turn of the others, too, since that is how it forks, but no
-reward, state or end of theirs is read. Expect few kept turns (metric
-turn/kept) while Q is flat.
+others are scored by Q and may be imitated; V is the mean of Q' over all four. A
+group of 8 is two trees, whose roots are one state of 8 candidates, as are
+states in which their paths meet, or to which one comes back. c.collect plays a
+turn of the others, too, since that is how it forks, but no reward, state or end
+of theirs is read.
 
 Missing: an offline log. The states are those of this iteration, four candidates
 each, where the paper has stored ones and up to 64.
+
+Expect few kept turns (metric turn/kept) while Q is flat. Not measured yet.
 
   python -m experiments.train --config=configs/digiq.py --workdir=runs/digiq
 """

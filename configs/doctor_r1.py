@@ -23,8 +23,8 @@ cross-encoder; the released script has its experience switched off.
   of other patients  --config.hp.recall.reranked.arm=shuffled
   outcome alone      --config.coef.inquiry=0.0
 
-Expect fewer diagnoses without the mandatory question than of the outcome
-alone, at equal accuracy, and more right ones with experience.
+Expect fewer diagnoses without the mandatory question than of the outcome alone,
+at equal accuracy, and more right ones with experience. Not measured yet.
 
   python -m experiments.train --config=configs/doctor_r1.py \
     --workdir=runs/doctor_r1

@@ -14,7 +14,7 @@ of higher return. Pairs are those of this iteration alone.
 
 Expect what GRPO learns from the same groups, from two of their members each:
 pair accuracy (dpo/accuracy) starts at one half of what is new and success rises
-more slowly.
+more slowly. Not measured yet.
 
   python -m experiments.train --config=configs/dpo.py --workdir=runs/dpo
 """

@@ -18,14 +18,14 @@ one like another by 0.85 is merged. w = w_exp = 0 as released, 0.2 in the paper:
   other principles  --config.hp.recall.observed.arm=shuffled
 
 With `checkpoint=DIR` the policy itself distils, from scratch a script does
-(fact_corpus/principles.py). Elsewhere no tool asks: attempts read before they
-begin what came from similar tasks, and evidence and principles pay nothing.
+(fact_corpus/principles.py). Elsewhere attempts read, before they begin, what
+came from similar tasks; evidence and principles pay nothing.
 
 Where it differs: principles have no triples; likeness is of n-grams, no model
 confirms a merge, and the older principle stays; they are dropped after every
 step, not every tenth; the format is what the world calls malformed.
 
-Expect more right answers than without principles or with other principles.
+Expect more right answers than without them or with others. Not measured yet.
 
   python -m experiments.train --config=configs/evolver.py --workdir=runs/evolver
 """

@@ -22,7 +22,7 @@ deviations; both are of this iteration. Rewards are standardised by group, in
 the paper by a running mean.
 
 Expect reward_model/pair_accuracy well above one half, less that is spoilt
-first, then more apples.
+first, then more apples. Not measured yet.
 
   python -m experiments.train --config=configs/heron.py --workdir=runs/heron
 """

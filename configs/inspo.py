@@ -14,18 +14,18 @@ all places are taken the lowest m_I makes room. Evaluations read the best.
 
 In door codes an instruction is a code for every door; the first has one right.
 A small model learns to follow it in stage `follow`, and a function proposes;
-elsewhere on hosts the policy does. Controls:
+elsewhere on hosts the policy does. Controls, the third with blind proposals:
 
   --config.hp.memory.texts.every=1000000    the first instruction alone
   --config.hp.recall.rewarded.arm=empty     GRPO without instructions
   --config.service.writer.function=agentrl.env.worlds.door_codes:blind_rewrite
-                                            proposals that read nothing
   --config.role.policy.lr=0.0               instructions alone evolve
 
 Where it differs: proposals are verified by groups that are trained on, not by a
 batch of their own; the service reads the last batch, not a buffer.
 
-Expect more than of the first instruction alone (docs/MEMORY.md).
+Expect more than of the first instruction alone. Seen so far, two seeds: 0.67
+and 0.65 against 0.28 and 0.30, but 0.74 and 0.99 without any (docs/MEMORY.md).
 
   python -m experiments.train --config=configs/inspo.py --workdir=runs/inspo
 """

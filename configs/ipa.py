@@ -8,9 +8,10 @@ Paper: Let It Flow: Agentic Crafting on Rock and Roll (ROME), 2512.24873.
 
 s_k is the geometric mean of the ratio over turn k, mu the behaviour. R is the
 task's score; the group's mean as baseline makes negatives of failures that
-score 0 (the paper leaves the scale of R open). Resampling from the middle of
-expert trajectories is a rollout of its own and not here. What is imitated has
-no bound but the optimizer's clip: expect fast progress early.
+score 0 (the paper leaves the scale of R open). What is imitated has no bound
+but the optimizer's clip: expect fast progress early.
+
+Missing: attempts that begin in the middle of expert trajectories.
 
   python -m experiments.train --config=configs/ipa.py --workdir=runs/ipa
 """

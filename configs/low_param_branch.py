@@ -20,11 +20,12 @@ end of both stages. `experiments.search --searchers=sample,vote,vote_paths`
 plays one path and several at one budget of calls, and prints the tokens,
 success and malformed turns of each (docs/SEARCH.md, A vote).
 
-Differs from the paper: demonstrations are a solver's and hold no plans, tool
-calls or reflections, where the paper has GPT-4 play all roles; general data are
-of one small world (errands, or a frozen lake inside jit). The shares and n are
-chosen here. Missing: the decomposition of a task into smaller ones, and going
-back to another branch where one fails; `mcts` does that by values.
+Differs from the paper: demonstrations are a solver's, without plans, tool calls
+or reflections, where GPT-4 plays all roles there; general data are of one small
+world (errands, or a frozen lake inside jit). Shares and n are ours.
+
+Missing: the decomposition of a task into smaller ones, and going back to
+another branch where one fails; `mcts` does that by values.
 
 Expect malformed turns of the agent to fall from all to few by tuning, and to
 fewer by the vote. Seen so far, one seed: 100% to 6%; 4.2% in single attempts

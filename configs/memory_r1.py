@@ -12,10 +12,10 @@ Memories via Reinforcement Learning, 2508.19828.
 
 Departures: one network plays both roles, in stages: it is trained as the
 manager while a copy from before the stage answers, and then as the answerer
-while a copy from before that stage manages. A trajectory has all sessions of
-a task, so that an answer rewards the operations of several; the paper has one
-fact and a bank of the same time. The answerer sees what is retrieved and does
-not select from it first. Facts are invented (docs/ENVIRONMENTS.md, Sessions).
+while a copy from before that stage manages. A trajectory has all sessions of a
+task, so that an answer rewards the operations of several; the paper has one
+fact and a bank of the same time. Facts are invented (docs/ENVIRONMENTS.md,
+Sessions).
 
 Banks of equal size that are not learned: all until it is full, all in place of
 the oldest, no memory; then an answerer that reads by a rule:
@@ -25,8 +25,10 @@ the oldest, no memory; then an answerer that reads by a rule:
   --config.stage.manager.env.answerer=exact \
     --config.stage.manager.service.answerer.role=
 
+Missing: the answerer's own selection from what is retrieved, before it answers.
+
 Expect useful operations (`useful`) and what the notes state (`kept`) to rise in
-the first stage, and the second to gain only what notes allow. Not seen yet: one
+the first stage, and the second to gain only what notes allow. Seen so far: one
 run of 20 updates on 32 attempts, whose warm start of 123 steps made 12% useful
 operations, gained nothing.
 

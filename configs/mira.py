@@ -26,7 +26,8 @@ milestones:
   --config.hp.turn.add_term.coef=0.0
 
 Expect evidence to be read in order early, and questions of more hops solved
-than from the outcome alone.
+than from the outcome alone. Seen so far, three seeds: +0.9 [-5.1, 6.9] points
+of success (docs/results/first_looks.md).
 
   python -m experiments.train --config=configs/mira.py --workdir=runs/mira
 """

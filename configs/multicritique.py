@@ -15,10 +15,11 @@ judge. No label of a fault is used by either.
   one critic    --config.env.critics=1
   one reviser   --config.env.revisers=1
 
-Differs from the paper: critics and revisers are scripted, a majority stands in
-place of its meta-critique by a model, and the policy is paid by revisions as
-they come, where the paper trains a reward model on pairs that they confirm
-(docs/ENVIRONMENTS.md, Critiques).
+Missing: critics, revisers and a meta-critique that are models, and a reward
+model. Critics and revisers are scripted, a majority stands for the
+meta-critique, and the policy is paid by revisions as they come, where the paper
+trains a reward model on pairs that they confirm (docs/ENVIRONMENTS.md,
+Critiques).
 
 Expect better critiques of several critics than of one after the warm start, and
 RL to add to both. Seen so far, one seed: F1 of held-out critiques .57 after

@@ -27,7 +27,7 @@ compares z with 0.5 itself, not with a quantile.
 Expect annotated_reward/accuracy well above the share of the commoner label (of
 a ranking, pair_accuracy well above a half), measured before each gradient step
 on the turns that it learns from, some of which earlier steps learned from too;
-and solutions earlier than from the outcome alone.
+and solutions earlier than from the outcome alone. Not measured yet.
 
   python -m experiments.train --config=configs/oni_learned.py \
     --workdir=runs/oni_learned

@@ -23,7 +23,8 @@ buffer, of 500,000, holds failures, dropped from each draw of up to 1,024.
   a fooled evaluator   --config.judging.false_positive=0.2
 
 Expect held-out success to rise, less with random proposals (1 in 14 is doable),
-and false positives to compound: rollout/return runs away from success.
+and false positives to compound: rollout/return runs away from success. Not
+measured yet.
 
   python -m experiments.train --config=configs/pae.py --workdir=runs/pae
 """

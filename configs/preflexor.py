@@ -19,7 +19,7 @@ corpus of facts. EXO in place of DPO and the recursive critic at inference are
 left out.
 
 Expect dpo/accuracy above one half and thoughts to change less in `reason` than
-without its mask, --config.stage.reason.post='()'.
+without its mask, --config.stage.reason.post='()'. Not measured yet.
 
   python -m experiments.train --config=configs/preflexor.py \
     --workdir=runs/preflexor

@@ -16,7 +16,8 @@ that page, the optimal policy 0.89.
 Missing: the model of people's acceptance, trained on what they accepted; and
 people's events.
 
-Expect the F1 of streams (the outcome) to come near the optimal policy's.
+Expect the F1 of streams (the outcome) to come near the optimal policy's. Not
+measured yet.
 
   python -m experiments.train --config=configs/proactive_agent.py \
     --workdir=runs/proactive_agent

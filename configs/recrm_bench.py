@@ -29,9 +29,9 @@ model, the world and its noise are ours. Its reward models are measured by their
 accuracy, as here, each in its own dimension, on the tasks of the stage rl.
 
 Expect accuracy_followed, _relevant and _factual above the share of what is
-commoner, and rollout/factual to rise, with clicks alone to fall. Not seen at
-the size of a smoke test, where one head of four had learned and the hybrid was
-behind (docs/results/first_looks.md).
+commoner, and rollout/factual to rise, with clicks alone to fall. Seen so far,
+one seed of a smoke test: one head of four had learned and the hybrid was behind
+(docs/results/first_looks.md).
 
   python -m experiments.train --config=configs/recrm_bench.py \
     --workdir=runs/recrm_bench

@@ -25,11 +25,11 @@ as its function). Controls, the first two in the argument of the config:
 Where it differs: the paper's model reads plots, here a text of counts, and a
 rule must agree that a curve has converged (hp.task.proposed_skills.confirm).
 The parts of a proposal are checked, not executed one by one; skills are those
-that tasks exist of. The paper trains anew on what was collected, here one
-policy goes on.
+that tasks exist of. One policy goes on, where the paper trains anew.
 
-Expect basic doors to be learned first, then two rooms; three seeds with `tiny`
-and 40 steps ended above each control (docs/results/first_looks.md).
+Expect basic doors to be learned first, then two rooms. Seen so far, three
+seeds: above each control, in intervals that hold 0
+(docs/results/first_looks.md).
 
   python -m experiments.train --config=configs/rl_experimenter.py \
     --workdir=runs/rl_experimenter

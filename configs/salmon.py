@@ -4,8 +4,7 @@ Paper: SALMON: Self-Alignment with Instructable Reward Models, 2310.05910.
 
   judge  for every text of principles, pairs of attempts compared by it;
          L = -log sigmoid( R(win | text) - R(lose | text) ), the policy rests
-  rl     R is frozen, the policy learns from R( . | use) alone, which it cannot
-         read
+  rl     R is frozen; all reward is R( . | use), which the policy cannot read
 
 Of several principles the one that tells two attempts apart most decides. In
 baskets who is to take apples soon takes what is spoilt, for spoilt baskets are
@@ -19,7 +18,8 @@ of c.reading empty) has one opinion under every name.
 Missing: a language model as judge, which negates principles at random; here
 terms of the world decide (`judged`). PPO's KL to the first policy is left out.
 
-Expect eval/total/spoilt to rise with apples and to fall with fresh_apples.
+Expect eval/total/spoilt to rise with apples and to fall with fresh_apples. Not
+measured yet.
 
   python -m experiments.train --config=configs/salmon.py --workdir=runs/salmon
 """

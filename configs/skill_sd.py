@@ -25,9 +25,9 @@ function writes skills, in the paper a language model; in other environments a
 skill is a golden workflow, the messages of a group's shortest solution. With
 doors lambda is 1, since 0.001 is not seen in so few steps.
 
-Expect as much of skills as the teacher makes of them: with `tiny`, one seed and
-16 steps after which it followed 70% of its notes, success rose from 0.36 to
-0.58, to 0.56 without skills and 0.45 with shuffled ones.
+Expect as much of skills as the teacher makes of them. Seen so far, one seed and
+16 steps of `tiny`, whose teacher followed 70% of its notes: from 0.36 to 0.58,
+but to 0.56 without skills, and to 0.45 with shuffled ones.
 
   python -m experiments.train --config=configs/skill_sd.py \
     --workdir=runs/skill_sd

@@ -27,7 +27,7 @@ observation's places: credit alone. Controls:
 Where it differs: likeness is of n-grams and not of embeddings, and one entry is
 read, from the start, not two that worked and one that failed.
 
-Expect all rooms to be opened by turns that read, one in three by others.
+Expect turns that read to open all rooms, others a third. Not measured yet.
 
   python -m experiments.train --config=configs/slea_rl.py \
     --workdir=runs/slea_rl

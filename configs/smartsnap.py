@@ -25,6 +25,9 @@ submitted:
 
   --config.hp.judge.submission.shown=all
 
+Seen so far, three seeds: +1.6 [-12.2, 15.4] points of success
+(docs/results/first_looks.md).
+
   python -m experiments.train --config=configs/smartsnap.py \
     --workdir=runs/smartsnap
 """

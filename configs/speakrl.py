@@ -6,11 +6,10 @@ with Reinforcement Learning, 2512.13159.
   R = outcome + a (needed questions) - b (needless ones) - d (premature acts)
       - e (turns);   A = z_group( R )
 
-A question is needed that targets a slot which is missing, once for each; the
-world says which those are (env/worlds/hidden_slots.py), in the paper a judge
-does.
-All needed questions of a task together pay 0.5 at most, so that to ask never
-pays more than to solve. The constants are ours.
+A question is needed that targets a slot not yet filled, once for each; the
+world says which these are (env/worlds/hidden_slots.py), in the paper a judge
+does. All needed questions of a task together pay 0.5 at most, so that to ask
+never pays more than to solve. The constants are ours.
 
 Expect more completed tasks, and fewer questions than always asking takes.
 

@@ -10,10 +10,12 @@ legal move gives the match up: -1.5 to that seat, +0.5 to the other.
 
 Where it differs: one game, Kuhn poker, in place of three; the reward is what
 was won in chips, not its sign, so that learning to play is learning to be
-unexploitable; one sub-update where the code has two epochs; no thoughts, for
-the model is small and begins from uniform play. What the paper asks, whether
-reasoning transfers to mathematics, is not asked here: eval/exploitability is
-how far the policy is from an equilibrium.
+unexploitable; one sub-update where the code has two epochs; play begins from
+uniform moves.
+
+Missing: thoughts, for the model is small, and what the paper asks, whether
+reasoning transfers to mathematics. Asked here is how far the policy is from an
+equilibrium (eval/exploitability).
 
   no baseline       --config.stream.episode="('episode_return',)"
   fixed opponent    --config.env.opponent=random

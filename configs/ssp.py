@@ -21,7 +21,8 @@ an invented corpus, read by a script; no KL to a reference (0.01 there).
   fixed questions                       configs/grpo.py:env=fact_corpus
 
 Expect more held-out questions answered than before, and with commit=after
-questions that nobody can answer.
+questions that nobody can answer. Seen so far: such a question, planted, is paid
+with commit=after alone (docs/PROPOSALS.md). Training is not measured yet.
 
   python -m experiments.train --config=configs/ssp.py --workdir=runs/ssp
 """

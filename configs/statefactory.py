@@ -23,6 +23,9 @@ than of the words, and than of the outcome alone within few steps:
 
   --config.reward="('outcome',)" --config.judge="()"
 
+Seen so far, three seeds: +6.5 [-24.8, 37.7] points of success
+(docs/results/first_looks.md).
+
   python -m experiments.train --config=configs/statefactory.py \
     --workdir=runs/statefactory
 """

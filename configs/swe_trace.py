@@ -12,25 +12,25 @@ honest. R_t is p at the end less p before the turn, so that turns that change
 nothing add nothing to it. What trains is z, the comparison at the same turn, as
 in the paper, which brings part of padding back: at turns t > 0 a padded attempt
 still has changes ahead that a faster one has made, gains by it, and the faster
-one loses. In bug_fixes a rule scores, which remembers four flags and knows the
-wrong file and token; so it sees a hack that the outcome pays for. Half of the
-demonstrations, by chance, are hasty or hack.
+one loses. In bug_fixes a rule scores, which knows the wrong file and token and
+sees a hack that the outcome pays for. Half of what is shown is hasty or a hack.
 
-At test time the message of the best p of several is kept at each turn. Ends are
-then valued by the task's own score, as in all of `truth`:
+At test time the message of the best p is kept; ends have the task's own score:
 
   python -m experiments.search --workdir=runs/swe --searchers=lookahead
 
 Details and constants are ours; lambda, the size of a change, drops out of z.
 R_exec is left out of R_t: it is in z_group( outcome ). The paper's models write
 rubrics and judge by a compressed memory; with `judged=rubric` one grades b in
-[0, 1] by the conversation. Missing: repositories, a long warm start. Elsewhere
-p is a judge's, or the sum of `progress`. Outcome alone, scores for changes:
+[0, 1] by the conversation. Elsewhere p is a judge's, or the sum of `progress`.
+Outcome alone, scores for changes:
 
   --config.coef.process=0.0
   --config.stream.process="('add_term', 'return_to_go', 'center', 'scale')"
 
-Expect fewer hacks (more `honest`) at equal success; not measured.
+Missing: repositories, a long warm start.
+
+Expect fewer hacks (more `honest`) at equal success. Not measured yet.
 
   python -m experiments.train --config=configs/swe_trace.py --workdir=runs/swe
 """

@@ -10,11 +10,12 @@ The student's errors add up over turns, and lead where the teacher has not been.
 This is the direction front to back (F2B), in which the student plays the first
 k turns; eta is such that all of rollout.max_turns are played from half of the
 steps on (the paper's depend on the benchmark). An episode that is cut is no
-failure: no reward enters, and its status is SCHEDULE. Back to front, where a
-teacher's solution is replayed up to the last k turns, is left out. The
-equation of the paper averages KL(pi_T || pi); this is the form of sampled
-tokens that its kind of code computes. gkd.py's loss has both directions, by
-beta.
+failure: no reward enters, and its status is SCHEDULE. The equation of the paper
+averages KL(pi_T || pi); this is the form of sampled tokens that its kind of
+code computes. gkd.py's loss has both directions, by beta.
+
+Missing: the direction back to front, in which a teacher's solution is replayed
+up to the last k turns.
 
 Metrics kl/turn_<k> show the distance from the teacher at each turn. Expect it
 to stay low at late turns where opd.py's rises, and more success than opd.py.

@@ -18,8 +18,10 @@ passage for each call; sim is ROUGE-L of words, not a reranker's; thresholds and
 weights are ours. Demonstrations search in detours, so that right paths differ
 in length, and write no notes, so that the paper's third matching, with the
 summary of a step, has no text (hp.judge.evidence_coverage.parts). Pairs by the
-answer alone: --config.mix.paired.edits="('in_pairs',)". Expect as many right
-answers as of such pairs, in fewer messages each.
+answer alone: --config.mix.paired.edits="('in_pairs',)".
+
+Expect as many right answers as of such pairs, in fewer messages each. Not
+measured yet.
 
   python -m experiments.train --config=configs/tearag_ipdpo.py --workdir=runs/t
 """

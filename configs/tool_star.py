@@ -19,7 +19,7 @@ and fits the pairs of many tasks at once; here they follow each other once, and
 pairs are of each batch.
 
 Expect more trajectories with several tools than of the flat reward, among the
-solved ones only.
+solved ones only. Not measured yet.
 
   python -m experiments.train --config=configs/tool_star.py \
     --workdir=runs/tool_star

@@ -15,7 +15,7 @@ are summed, are our reading. A quarter of the attempts is sampled first, all
 others are given out at once.
 
 Expect GRPO's curve, and fewer groups without contrast than it has
-(collect/equal_groups).
+(collect/equal_groups). Not measured yet.
 
   python -m experiments.train --config=configs/trace.py --workdir=runs/trace
 """

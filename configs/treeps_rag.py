@@ -7,11 +7,14 @@ Agentic RAG, 2601.06922.
   A(n) = (V(n) - V(parent)) + (V(n) - V(root)), z-scored over the tree's turns
 
 A turn that trajectories share counts once, in the statistics and in the loss.
-The paper's abstract is all we have: the z-score is our reading. It grows
-trees of searches level by level and prunes nodes whose documents overlap;
-here a group is sampled in part, then branched where the entropy rises
-(c.collect). hp.tree.tree_advantage.shrink=1 pulls values that few leaves tell
-towards the parent's. Expect GRPO's curve.
+The paper's abstract is all we have: the z-score is our reading. A group is
+sampled in part, then branched where the entropy rises (c.collect); the paper
+grows trees of searches level by level. hp.tree.tree_advantage.shrink=1 pulls
+values that few leaves tell towards the parent's.
+
+Missing: nodes that are pruned because their documents overlap.
+
+Expect GRPO's curve. Not measured yet.
 
   python -m experiments.train --config=configs/treeps_rag.py \
     --workdir=runs/treeps_rag

@@ -28,7 +28,7 @@ and rewards are not scaled anew by pairs (VPL-SPO).
 
 Expect latent_reward/pair_accuracy well above the same without latents, and
 success of the new user to rise with both values of env.first, without latents
-with one of them at most.
+with one of them at most. Not measured yet.
 
   python -m experiments.train --config=configs/vpl.py --workdir=runs/vpl
 """

@@ -25,6 +25,7 @@ Missing: the verifiers of the paper's other games.
 
 Expect fewer tasks in a batch than GRPO has, for more messages at each, and
 success while sampling above that of evaluations: the verifier chooses there.
+Not measured yet.
 
   python -m experiments.train --config=configs/vpr.py --workdir=runs/vpr
 """

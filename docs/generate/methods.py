@@ -84,7 +84,11 @@ class Said(NamedTuple):
 
 
 def parse_docstring(doc: str) -> Said:
-  """Reads the docstring of a config."""
+  """Reads the docstring of a config.
+
+  Raises:
+    ValueError: it says `missing` elsewhere, where no list finds it.
+  """
   parts = re.split(r'\n\s*\n', doc.strip())
   papers = [p for p in parts if p.startswith('Paper')]
   match = re.search(r'\b\d{4}\.\d{5}\b', papers[0] if papers else doc)
@@ -107,8 +111,14 @@ def parse_docstring(doc: str) -> Said:
 
 
 def _missing(parts: list[str]) -> str:
-  paragraphs = [x for x in parts if x.startswith(MISSING)]
-  return ' '.join(' '.join(paragraphs).removeprefix(MISSING).split())
+  found = [x for x in parts if x.startswith(MISSING)]
+  for x in parts:
+    if x not in found and (word := re.search(r'\bmissing\b', x, re.I)):
+      raise ValueError(
+        'what is missing must stand in a paragraph that begins with'
+        f' {MISSING!r}, got {x[max(0, word.start() - 40) : word.end() + 40]!r}'
+      )
+  return ' '.join(' '.join(x.removeprefix(MISSING) for x in found).split())
 
 
 def method_page(name: str, group: str) -> str:

@@ -5,7 +5,7 @@
 The table has a line per paper with the columns `id`, `config` and `title`, set
 apart by tabs. A paper has a config if there is one of that name, or a docstring
 in configs/ names its title; it is half done while one of these has a paragraph
-`Missing:`.
+`Missing:`, the only place where a docstring may say so.
 """
 
 import csv
@@ -38,7 +38,7 @@ def judge(
     title = _letters(row['title'])[:LENGTH]
     named = [name for name, doc in letters.items() if title in doc]
     named = named or [name for name in docs if name == row['config']]
-    half = [x for x in named if f'\n{methods.MISSING}' in docs[x]]
+    half = [x for x in named if methods.parse_docstring(docs[x]).missing]
     if named:
       out['half done' if half else 'stand'][row['id']] = ' '.join(half or named)
   return out

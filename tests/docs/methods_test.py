@@ -78,6 +78,15 @@ images.
   assert methods.parse_docstring('As in 2501.01234.').title == ''
 
 
+@pytest.mark.parametrize(
+  'said', ['Its images are missing.', 'All else runs.\nMissing: its images.']
+)
+def test_what_is_missing_is_not_said_in_passing(said):
+  """No list of methods that are half done would hold it."""
+  with errors.raises(ValueError, 'Missing: images'):
+    methods.parse_docstring(f'A method.\n\n{said}')
+
+
 def test_a_page_names_what_the_method_is_made_of():
   text = methods.method_page('gigpo', 'turns compared by state')
   for part in (

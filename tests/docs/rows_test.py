@@ -1,6 +1,6 @@
 """Papers of a table, held against docstrings."""
 
-from docs.generate import rows
+from docs.generate import methods, rows
 
 DOCS = {
   'whole': 'W.\n\nPaper: A Long Title That Is\nCut Here: and More, 2401.00001.',
@@ -23,6 +23,11 @@ def test_a_paper_stands_unless_one_of_its_configs_lacks_something():
   found = rows.judge(table, DOCS)
   stand = {'1': 'whole', '4': 'other'}
   assert found == {'stand': stand, 'half done': {'2': 'half'}}
+
+
+def test_docstrings_say_what_is_missing_where_it_is_counted():
+  for doc in rows.docstrings().values():
+    methods.parse_docstring(doc)
 
 
 def test_configs_that_run_as_another_are_half_done():
