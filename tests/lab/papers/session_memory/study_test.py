@@ -1,9 +1,13 @@
-"""Session memory study: what its arms change, and what they do not."""
+"""Session memory study: what its arms change, what they do not, its page."""
+
+import pathlib
 
 from agentrl.configs import config, envs
 from agentrl.lab.papers.session_memory.study import DESIGN
-from agentrl.lab.study import warm_arms
+from agentrl.lab.study import bounds, warm_arms
 from tests.env.promises import replies
+
+DOCS = pathlib.Path(__file__).parents[4] / 'docs'
 
 
 def planned(tmp_path):
@@ -40,3 +44,9 @@ def test_the_bank_is_the_same_and_what_is_shown_of_it_is_not(tmp_path):
     assert (texts['shuffled'][i] != own) == notes
     assert texts['none'][i] == own.partition('\n')[0]
   assert any('\n' in x for x in texts['own'])
+
+
+def test_the_page_has_the_table_of_the_report():
+  page = (DOCS / 'results' / 'session_memory.md').read_text()
+  report = bounds.read(str(DOCS / 'session_memory.json'))
+  assert warm_arms.table(DESIGN, report) in page
