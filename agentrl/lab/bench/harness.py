@@ -19,6 +19,7 @@ from agentrl.lab.bench import (
   attention,
   gateway,
   judging,
+  memory,
   peers,
   profile,
   roofline,
@@ -45,6 +46,7 @@ SECTIONS = {
 MORE = {
   'checkpoint': storage.checkpoints,
   'store': storage.trajectories,
+  'memory': memory.reads,
   'room': room.rooms,
   'judge': judging.judges,
   'gateway': gateway.requests,
