@@ -160,6 +160,8 @@ def shrink(c: ConfigDict) -> None:
   c.env.test = 100
   if c.env.name == 'sokoban':
     c.env.update(dict(min_moves=2, max_moves=4))
+  if c.env.name == 'norms':
+    c.env.rounds = 3  # of two turns
   c.eval.episodes = 2000
   c.checkpoint.every = 8
   if c.rollout.kind == 'host':  # texts are longer, and so is every step

@@ -171,6 +171,11 @@ OWN: dict[str, dict[str, Any]] = {
     'host': dict(max_observation_tokens=48),
     'env': dict(train=4000),
   },
+  'norms': {
+    'rollout': dict(max_message_tokens=6, max_turns=12),
+    'host': dict(max_observation_tokens=80),
+    'env': dict(train=3000),
+  },
   'openenv': {
     'rollout': dict(max_message_tokens=32, max_turns=6),
     'host': dict(max_observation_tokens=96),

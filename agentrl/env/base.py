@@ -77,6 +77,7 @@ FAMILIES: dict[str, str] = {
   'mcp': 'agentrl.env.external.mcp:Mcp',
   'minigrid': 'agentrl.env.external.minigrid:MiniGrid',
   'negotiation': 'agentrl.env.worlds.negotiation:Negotiation',
+  'norms': 'agentrl.env.worlds.norms:Norms',
   'openenv': 'agentrl.env.external.openenv:OpenEnv',
   'pettingzoo': 'agentrl.env.external.pettingzoo:PettingZoo',
   'proposed_chores': 'agentrl.env.worlds.proposed_chores:ProposedChores',
@@ -441,8 +442,7 @@ def find(name: str) -> type:
 
     raise ValueError(
       f'env.name={name!r} is unknown{suggest(name, shipped)}; choose'
-      f' from {sorted(shipped)}, or name your own family as'
-      " 'module:Class'"
+      f" from {sorted(shipped)}, or name your own as 'module:Class'"
     )
   try:
     family = objects.load(path)

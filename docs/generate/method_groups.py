@@ -6,7 +6,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     'dapo', 'barfi', 'dgrpo', 'dr_mas', 'duration_aware', 'flow_grpo',
     'gdpo', 'gpg', 'grpo_passk', 'grpo_roc', 'lite_ppo', 'otb', 'para_grpo',
     'reinforce_pp_baseline', 'reinforce_pp_kl', 'starpo_s',
-    'coopetition_gym',
+    'coopetition_gym', 'cpr_norms',
   ),
   'step-level credit: same-state groups, judge labels, information gain': (
     'gigpo', 'hgpo', 'vpr', 'slea_rl', 'infopo', 'mira', 'adca', 'ppr',

@@ -16,7 +16,7 @@ pytest.importorskip('bm25s', reason=install.command('host'))
 COMPOSED = (
   'agent0', 'agent_rlvr', 'agentmath_partial', 'artist', 'atom_searcher',
   'calibration',
-  'chatshop', 'compaction_rl', 'deep_dxsearch', 'doctor_r1',
+  'chatshop', 'compaction_rl', 'cpr_norms', 'deep_dxsearch', 'doctor_r1',
   'evinote_rag', 'evolver', 'marag_r1', 'memact_dcpo', 'mira', 'oni', 'pae',
   'oni_learned', 'prs',
   'recoworld', 'shop_r1',
@@ -102,6 +102,8 @@ def test_two_updates_in_the_world_of_the_method(tmp_path, method):
   c = small(module.get_config('tiny'), tmp_path)
   if c.rollout.kind == 'jit':
     c.micro_batch, c.sft.batch = 8, 8
+  if 'players' in c.env:
+    c.env.players = 2  # so that a group is two matches
   if 'annotations' in c.memory:  # whose labels come in the second update then
     c.hp.memory.annotations.lag = 1
   *_, last = rl = updates(c, tmp_path / 'run')

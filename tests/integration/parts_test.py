@@ -365,8 +365,9 @@ def hosted(name, folder, world=''):
 SAID = {'cleaner': staged_methods_test.calls}  # with a call that fails
 # In worlds of their own, where a scripted policy is right in half of what it
 # does. A program has no script, and tasks that are written have scripts of
-# their own (proposals_test.py, pae_test.py).
-SCRIPTED = 'polar', 'agent0', 'pae', 'ssp'
+# their own (proposals_test.py, pae_test.py), as do games of several seats
+# (norms_test.py).
+SCRIPTED = 'polar', 'agent0', 'cpr_norms', 'pae', 'ssp'
 HOSTED = tuple(x for x in judged_methods_test.COMPOSED if x not in SCRIPTED)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from agentrl.configs import (
   coopetition_gym,
+  cpr_norms,
   dr_mas,
   mars,
   spiral,
@@ -77,7 +78,7 @@ def test_spiral_compares_a_return_with_those_of_its_seat(matches):
   np.testing.assert_allclose(after.mean, mean, atol=1e-6)
 
 
-@pytest.mark.parametrize('method', [mars, dr_mas, coopetition_gym])
+@pytest.mark.parametrize('method', [mars, dr_mas, coopetition_gym, cpr_norms])
 def test_statistics_are_those_of_a_seat(matches, folder, method):
   """What one seat earns does not move what the other is credited with."""
   _, batch = matches

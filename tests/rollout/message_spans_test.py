@@ -42,7 +42,7 @@ MARKED = (Span.THOUGHT, Span.CALL, Span.ARGUMENT, Span.ANSWER)
 # Those of other packages take too long to start; files, programs and games of
 # several seats have tests of their own.
 ELSEWHERE = (
-  'commons', 'negotiation',
+  'commons', 'negotiation', 'norms',
   'alfworld', 'gymnasium_text', 'jsonl', 'minigrid', 'program',
   'mcp', 'openenv', 'pettingzoo', 'reasoning_gym',
   'scienceworld', 'textarena', 'textworld_coin', 'textworld_express',

@@ -119,7 +119,7 @@ def test_system_messages_of_the_config_and_of_the_environment(tmp_path):
   assert longer >= len(words.encode('Reason first.'))
 
 
-@pytest.mark.parametrize('name', ['commons', 'negotiation'])
+@pytest.mark.parametrize('name', ['commons', 'negotiation', 'norms'])
 def test_seats_have_system_texts_and_room_for_demonstrations(tmp_path, name):
   c = grpo.get_config(f'tiny,env={name}')
   c.data = str(tmp_path)
