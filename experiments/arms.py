@@ -2,6 +2,7 @@
 
   python -m experiments.arms --design=compaction_longer --jobs=2  # half an hour
   python -m experiments.arms --design=training_free --seeds=2
+  python -m experiments.arms --design=self_play --jobs=2
 
 Trains what the study of that name below agentrl/lab/papers says: warm starts,
 then its arms from them. Prints claims and a table, and writes DESIGN.json into
@@ -18,6 +19,7 @@ from agentrl import cli, domain
 DESIGNS = (
   'compaction',
   'compaction_longer',
+  'self_play',
   'session_memory',
   'training_free',
   'training_free_more',

@@ -44,6 +44,12 @@ METRICS: Mapping[str, Description] = {
       'reward',
       'of a game: what best responses gain, mean over the seats; 0: none can',
     ),
+    (
+      'eval/pay_against/*',
+      'reward',
+      'of a game: what a seat gets where the fixed opponent * has the others,'
+      ' mean over the seats',
+    ),
     ('eval/seats', 'seats', 'of a game: that its own policies play'),
     (
       'eval/value_first_seat',

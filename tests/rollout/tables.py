@@ -1,57 +1,25 @@
-"""Kuhn poker as a host game: a referee in plain Python, which may misbehave."""
+"""Kuhn poker as a host game, by a referee that may misbehave."""
 
 import dataclasses
 import time
 
 from agentrl.env import seats
 from agentrl.env.base import HostTask
-from agentrl.env.jit.games import base
-from tests.env.jit.games import plain
-
-SEATS = ('first', 'second')
+from agentrl.lab.bench import kuhn_table
+from agentrl.lab.bench.kuhn_table import SEATS
 
 
-class Referee:
+class Referee(kuhn_table.Referee):
   """A task may have 'fault', what goes wrong when move 'at' is heard."""
 
   def reset(self, task, seed):
-    self.task, self.moves = task, ()
-    return self._ask()
+    self.task = task
+    return super().reset(task, seed)
 
   def step(self, message):
     if len(self.moves) == self.task.get('at'):
       return getattr(self, self.task['fault'])()
-    seat, legal = plain.kuhn(self.task['deal'], self.moves)
-    move = 'pb'.find(message) if len(message) == 1 else -1
-    if move not in legal:
-      won = base.WON_BY_FORFEIT, base.FORFEITED
-      return self._over({x: won[i == seat] for i, x in enumerate(SEATS)}, seat)
-    self.moves = (*self.moves, move)
-    after = plain.kuhn(self.task['deal'], self.moves)
-    if isinstance(after[1], list):
-      return self._ask()
-    return self._over(dict(zip(SEATS, after, strict=True)))
-
-  def close(self):
-    pass
-
-  def _ask(self):
-    seat, _ = plain.kuhn(self.task['deal'], self.moves)
-    return seats.Ruling(SEATS[seat], self.seen(seat))
-
-  def seen(self, seat):
-    card = 'JQK'[plain.KUHN_DEALS[self.task['deal']][seat]]
-    return f'{card}{"".join("pb"[a] for a in self.moves)}\n'
-
-  def _over(self, won, forfeit=None):
-    illegal = {} if forfeit is None else {SEATS[forfeit]: {'illegal': 1.0}}
-    return seats.Ruling(
-      '',
-      invalid=forfeit is not None,
-      reward=won,
-      score={x: float(y > 0) for x, y in won.items()},
-      info=illegal,
-    )
+    return super().step(message)
 
   def explode(self):
     raise RuntimeError('the table broke')

@@ -17,6 +17,7 @@ import jax
 
 from agentrl.lab.bench import (
   attention,
+  games,
   gateway,
   judging,
   memory,
@@ -50,6 +51,7 @@ MORE = {
   'room': room.rooms,
   'judge': judging.judges,
   'gateway': gateway.requests,
+  'games': games.matches,
 }
 
 

@@ -1,4 +1,4 @@
-"""Strategies of a language policy in a game, and how exploitable they are.
+"""Strategies of a language policy in a game, and how good they are, exactly.
 
 The policy is read, not sampled: at every information set, the log-prob of each
 move's message, all in one batch of prompts.
@@ -31,8 +31,9 @@ class Strategy(NamedTuple):
 
 
 def reader(s: Experiment) -> Callable[[PyTree], dict[str, float]] | None:
-  """Returns (full parameters of the policy) -> how exploitable it is.
+  """Returns (full parameters of the policy) -> how good it is.
 
+  Its exploitability, and its pay against every fixed opponent of the rules.
   None where that is not exact: no game is played, its tree is large, several
   policies learn it, or a turn reads more than its own observation
   (rollout.history, window).
@@ -46,8 +47,11 @@ def reader(s: Experiment) -> Callable[[PyTree], dict[str, float]] | None:
   assert isinstance(s.plan, jit_sizes.RolloutSizes)
   if s.plan.history != 'turn' or s.plan.window > 1:
     return None
-  game = tree.build(env.rules)
-  read = strategy(s, game)
+  game, rules = tree.build(env.rules), env.rules
+  read, opponents = strategy(s, game), dict[str, np.ndarray]()
+  if isinstance(rules, base.TellsOpponents):
+    for name, player in rules.opponents.items():
+      opponents[name] = tree.tabulated(game, rules, player)
 
   def measure(params: PyTree) -> dict[str, float]:
     played = read(params if len(players) == 1 else params[POLICY])
@@ -55,6 +59,10 @@ def reader(s: Experiment) -> Callable[[PyTree], dict[str, float]] | None:
       'eval/exploitability': tree.exploitability(game, played.moves),
       'eval/value_first_seat': float(tree.values(game, played.moves)[0]),
       'eval/legal': float(np.mean(played.legal)),
+      **{
+        f'eval/pay_against/{name}': tree.pay(game, played.moves, moves)
+        for name, moves in opponents.items()
+      },
     }
 
   return measure

@@ -89,3 +89,62 @@ def test_a_report_compares_seed_by_seed(tmp_path):
   )
   found = {claim: f'| {claim} | yes |' in text for claim in DESIGN.claims}
   assert list(found.values()) == [True, False, True, True]
+
+
+GAME = warm_arms.Design(
+  config='configs/spiral_magnet.py',
+  arms={'own': {}, 'plain': {}},
+  claims={'More is left by plain': ('plain', 'own')},
+  sizes={},
+  warm={},
+  learn={},
+  metric='eval/exploitability',
+  compared=warm_arms.LEFT,
+  held={'pay': 'eval/pay_against/uniform'},
+  ranges={
+    'A tenth is left': warm_arms.Range('own', 'left', below=0.1),
+    'A fifth is left': warm_arms.Range('own', 'left', below=0.2),
+    'It wins': warm_arms.Range('own', 'pay', above=0.0),
+    'Plain wins': warm_arms.Range('plain', 'pay', above=0.0),
+    'Plain wins half a chip': warm_arms.Range('plain', 'pay', 0.0, 0.5),
+  },
+)
+
+
+def test_what_is_left_of_a_metric_is_compared_and_lies_in_ranges(tmp_path):
+  """A mean inside a range is not enough: its interval has to lie there."""
+  left = {'own': [0.05, 0.11, 0.08], 'plain': [0.3, 0.5, 0.4]}
+  pays = {'own': [0.2, 0.1, 0.3], 'plain': [0.2, 0.3, 0.25]}
+  for arm, shares in left.items():
+    for i, share in enumerate(shares):
+      there = tmp_path / arm / f'seed={i}'
+      there.mkdir(parents=True)
+      rows = [
+        {'step': 0, 'phase': 'eval', 'eval/exploitability': 0.5},
+        {'step': 1, 'phase': 'rl', 'rollout/tokens': 10.0},
+        {'step': 1, 'phase': 'eval', 'eval/exploitability': 0.5 * share},
+      ]
+      rows[0]['eval/pay_against/uniform'] = -9.0
+      rows[2]['eval/pay_against/uniform'] = pays[arm][i]
+      (there / 'metrics.jsonl').write_text(
+        ''.join(f'{json.dumps(row)}\n' for row in rows)
+      )
+  x = warm_arms.report(GAME, str(tmp_path), seeds=3)
+  assert x == json.loads(json.dumps(x))
+  assert x['own']['left'] == pytest.approx([0.05, 0.11, 0.08])
+  assert x['own']['after'] == pytest.approx([0.025, 0.055, 0.04])
+  assert x['own']['pay'] == [0.2, 0.1, 0.3]
+  d = warm_arms.gap(x, 'plain', 'own', 'left')
+  assert d.mean == pytest.approx(0.32)
+  text = warm_arms.table(GAME, x)
+  assert '| arm | before | after | left | each seed | pay |' in text
+  assert (
+    '| own | 0.500 [0.500, 0.500] | 0.040 [0.003, 0.077]'
+    ' | 0.080 [0.005, 0.155] | 0.05, 0.11, 0.08 | 0.200 [-0.048, 0.448] |'
+  ) in text
+  assert '| plain - own: +0.320 [' in text
+  found = {
+    claim: f'| {claim} | yes |' in text
+    for claim in (*GAME.claims, *GAME.ranges)
+  }
+  assert list(found.values()) == [True, False, True, False, True, True]

@@ -68,6 +68,14 @@ def test_moves_are_read_from_the_policy(folder, illegal):
     measured['eval/exploitability'], tree.exploitability(game, got.moves)
   )
   assert 0 < measured['eval/legal'] < 0.1
+  paid = {
+    f'eval/pay_against/{name}': tree.pay(
+      game, got.moves, tree.tabulated(game, s.world.env.rules, player)
+    )
+    for name, player in s.world.env.rules.opponents.items()
+  }
+  assert paid == {x: y for x, y in measured.items() if 'pay_against' in x}
+  assert paid['eval/pay_against/equilibrium'] < 0
 
 
 def test_only_exact_strategies_are_measured(folder):

@@ -7,7 +7,7 @@ others by a fixed player that needs no model.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import chex
@@ -120,10 +120,34 @@ class TellsTurns(Rules, Protocol):
 Player = Callable[[Any, Any], jax.Array]
 
 
+@runtime_checkable
+class TellsOpponents(Rules, Protocol):
+  """Rules of a zero-sum game with fixed players to measure a policy against."""
+
+  @property
+  def opponents(self) -> Mapping[str, Player]:
+    """Players by name, who know what the seat to move sees and no more."""
+
+
 def uniform(rules: Rules, state: chex.ArrayTree) -> jax.Array:
   """Plays every legal move with one probability."""
   legal = rules.legal(state).astype(jnp.float32)
   return legal / jnp.maximum(jnp.sum(legal), 1)
+
+
+def preferring(*moves: int) -> Player:
+  """Returns a player that plays the first of these moves that is legal.
+
+  Args:
+    moves: of which one is always legal
+  """
+
+  def player(rules: Rules, state: chex.ArrayTree) -> jax.Array:
+    wanted = jnp.asarray(moves, jnp.int32)
+    move = wanted[jnp.argmax(rules.legal(state)[wanted])]
+    return jax.nn.one_hot(move, len(rules.actions))
+
+  return player
 
 
 class MatchState(struct.PyTreeNode):

@@ -8,6 +8,7 @@ here 1/3: how often it bets a jack (Kuhn, 1950).
 """
 
 import dataclasses
+from collections.abc import Mapping
 from typing import ClassVar
 
 import jax
@@ -46,6 +47,16 @@ class Kuhn:
     ' one chip, or calls.'
   )
 
+  @property
+  def opponents(self) -> Mapping[str, base.Player]:
+    return {
+      'uniform': base.uniform,
+      'passes': base.preferring(PASS),
+      'bets': base.preferring(BET),
+      'king': king,
+      'equilibrium': optimal,
+    }
+
   def deal(self, number: jax.Array) -> KuhnState:
     cards = jnp.asarray(HANDS, jnp.int32)[number]
     return KuhnState(cards=cards, moves=jnp.full(3, -1, jnp.int32))
@@ -83,6 +94,12 @@ class Kuhn:
     return base.packed(
       jnp.concatenate([state.cards[seat][None], moves, end[None]])
     )
+
+
+def king(rules: Kuhn, state: KuhnState) -> jax.Array:
+  """Bets and calls with the king, passes and folds with other cards."""
+  held = state.cards[rules.seat(state)] == CARDS.index('K')
+  return jax.nn.one_hot(jnp.where(held, BET, PASS), len(rules.actions))
 
 
 def optimal(rules: Kuhn, state: KuhnState) -> jax.Array:

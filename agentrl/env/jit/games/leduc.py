@@ -9,6 +9,7 @@ pairs the public card wins, else the higher one (Southey et al., 2005).
 
 import dataclasses
 import itertools
+from collections.abc import Mapping
 from typing import ClassVar
 
 import jax
@@ -60,6 +61,15 @@ class Leduc:
     ' public card, at most twice a round. A pair with the public card wins,'
     ' else the higher card.'
   )
+
+  @property
+  def opponents(self) -> Mapping[str, base.Player]:
+    return {
+      'uniform': base.uniform,
+      'folds': base.preferring(FOLD, CALL),
+      'calls': base.preferring(CALL),
+      'raises': base.preferring(RAISE, CALL),
+    }
 
   def deal(self, number: jax.Array) -> LeducState:
     return LeducState(

@@ -3,7 +3,12 @@
   exploitability(pi) = 1/S sum_s [ max_{pi'_s} u_s(pi'_s, pi_-s) - u_s(pi) ]
 
 0 exactly at an equilibrium of a zero-sum game, and what a best response gains
-on average over the seats, in units of the reward. u is exact: every deal and
+on average over the seats, in units of the reward. Against a fixed opponent o:
+
+  pay(pi, o) = 1/S sum_s u_s(pi_s, o_-s)
+
+At least 0 for an equilibrium of a zero-sum game of two, whoever the opponent
+is, and at most 0 for whoever plays against one. u is exact: every deal and
 every move is gone through, in float64.
 """
 
@@ -14,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from agentrl.env.jit.games.base import Rules
+from agentrl.env.jit.games.base import Player, Rules
 
 CHUNK = 1024  # states that are stepped in one call
 LARGEST = 200_000  # nodes
@@ -133,6 +138,15 @@ def uniform(tree: GameTree) -> np.ndarray:
   return legal / legal.sum(axis=1, keepdims=True)
 
 
+def tabulated(tree: GameTree, rules: Rules, player: Player) -> np.ndarray:
+  """Returns the policy of a player of the tree's rules: f64 [I, A]."""
+  shape = jax.tree.structure(rules.deal(jnp.int32(0)))
+  states = jax.tree.unflatten(shape, tree.game)
+  moves = jax.jit(jax.vmap(lambda state: player(rules, state)))(states)
+  moves = np.asarray(moves, np.float64)
+  return moves / moves.sum(axis=1, keepdims=True)  # rounding of float32
+
+
 def values(tree: GameTree, policy: np.ndarray) -> np.ndarray:
   """Returns what each seat gets if all play the policy [I, A]: f64 [S]."""
   policy = checked(tree, policy)
@@ -140,6 +154,19 @@ def values(tree: GameTree, policy: np.ndarray) -> np.ndarray:
   for level in reversed(tree.levels):
     value = _expected(level, policy, value)
   return value.mean(axis=0)
+
+
+def pay(tree: GameTree, policy: np.ndarray, opponent: np.ndarray) -> float:
+  """Returns what a policy gets where an opponent has the other seats.
+
+  Mean over the seats; both are [I, A].
+  """
+  policy, opponent = checked(tree, policy), checked(tree, opponent)
+  got = []
+  for seat in range(tree.seats):
+    mine = (tree.seat == seat)[:, None]
+    got.append(values(tree, np.where(mine, policy, opponent))[seat])
+  return float(np.mean(got))
 
 
 def exploitability(tree: GameTree, policy: np.ndarray) -> float:

@@ -126,3 +126,65 @@ def best_and_played(rules, deals, seen, policy):
     return sum(walk(d, (), 1.0, seat, response) for d in n) / len(deals)
 
   return [(responded(seat), played(seat)) for seat in (0, 1)]
+
+
+def paid(rules, deals, seen, mine, others):
+  """What a policy gets against another's, mean over the seats, in float64.
+
+  Args:
+    mine, others: (what is seen, seat, legal) -> probabilities of legal moves
+  """
+
+  def walk(deal, moves, seat):
+    at = rules(deal, moves)
+    if not isinstance(at[1], list):
+      return at[seat]
+    mover, legal = at
+    policy = mine if mover == seat else others
+    p = policy(seen(deal, moves, mover), mover, legal)
+    return sum(
+      q * walk(deal, (*moves, a), seat) for q, a in zip(p, legal, strict=True)
+    )
+
+  n = len(deals)
+  return sum(walk(d, (), s) for d in range(n) for s in (0, 1)) / (2 * n)
+
+
+def _alike(known, seat, legal):
+  return [1 / len(legal)] * len(legal)
+
+
+def _one(choose):
+  """Plays the move that choose(known, legal) returns."""
+  return lambda known, seat, legal: [
+    float(a == choose(known, legal)) for a in legal
+  ]
+
+
+# Kuhn: 0 passes, 1 bets. Leduc: 0 folds, 1 calls, 2 raises.
+OPPONENTS = {
+  'kuhn': {
+    'uniform': _alike,
+    'passes': _one(lambda known, legal: 0),
+    'bets': _one(lambda known, legal: 1),
+    'king': _one(lambda known, legal: int(known[0] == 2)),
+    # Kuhn (1950), the first seat's free number at 1/3.
+    'equilibrium': lambda known, seat, legal: [
+      1 - EQUILIBRIUM[known[1]][known[0]],
+      EQUILIBRIUM[known[1]][known[0]],
+    ],
+  },
+  'leduc': {
+    'uniform': _alike,
+    'folds': _one(lambda known, legal: min(legal)),
+    'calls': _one(lambda known, legal: 1),
+    'raises': _one(lambda known, legal: max(legal)),
+  },
+}
+# By moves so far: chance to bet or to call with J, Q and K.
+EQUILIBRIUM = {
+  (): (1 / 3, 0, 1),
+  (0,): (1 / 3, 0, 1),
+  (1,): (0, 1 / 3, 1),
+  (0, 1): (0, 2 / 3, 1),
+}

@@ -28,14 +28,16 @@ def known(name, obs):
   return x[0], (shown[0] if shown else None), moves
 
 
-@pytest.mark.parametrize('name', ['kuhn', 'leduc'])
-def test_exploitability_is_that_of_enumeration(trees, name):
-  t = trees[name]
-  rules, deals, seen = {
-    'kuhn': (plain.kuhn, plain.KUHN_DEALS, seen_kuhn),
-    'leduc': (plain.leduc, plain.LEDUC_DEALS, plain.leduc_seen),
-  }[name]
-  rng = np.random.default_rng(0)
+GAMES = {
+  'kuhn': (plain.kuhn, plain.KUHN_DEALS, seen_kuhn),
+  'leduc': (plain.leduc, plain.LEDUC_DEALS, plain.leduc_seen),
+}
+RULES = {'kuhn': kuhn.Kuhn(), 'leduc': leduc.Leduc()}
+
+
+def drawn(name, t, seed=0):
+  """A random policy: for the tree, and for the plain rules."""
+  rng = np.random.default_rng(seed)
   policy = rng.dirichlet(np.ones(t.legal.shape[1]), len(t.legal)) * t.legal
   policy /= policy.sum(axis=1, keepdims=True)
   table = {
@@ -43,9 +45,15 @@ def test_exploitability_is_that_of_enumeration(trees, name):
     for i, obs in enumerate(t.obs)
   }
   assert len(table) == len(policy)
-  both = plain.best_and_played(
-    rules, deals, seen, lambda x, seat, legal: table[(seat, *x)]
-  )
+  return policy, lambda x, seat, legal: table[(seat, *x)]
+
+
+@pytest.mark.parametrize('name', ['kuhn', 'leduc'])
+def test_exploitability_is_that_of_enumeration(trees, name):
+  t = trees[name]
+  rules, deals, seen = GAMES[name]
+  policy, played = drawn(name, t)
+  both = plain.best_and_played(rules, deals, seen, played)
   best, played = np.array(both).T
   np.testing.assert_allclose(tree.values(t, policy), played, rtol=1e-12)
   for seat in (0, 1):
@@ -74,6 +82,44 @@ def test_published_values(trees):
   np.testing.assert_allclose(
     tree.values(k, policy), [-1 / 18, 1 / 18], atol=1e-7
   )
+
+
+@pytest.mark.parametrize('name', ['kuhn', 'leduc'])
+def test_pay_against_an_opponent_is_that_of_enumeration(trees, name):
+  t = trees[name]
+  policy, mine = drawn(name, t)
+  other, theirs = drawn(name, t, seed=1)
+  want = plain.paid(*GAMES[name], mine, theirs)
+  assert abs(want) > 1e-3
+  np.testing.assert_allclose(tree.pay(t, policy, other), want, rtol=1e-12)
+  np.testing.assert_allclose(tree.pay(t, other, policy), -want, rtol=1e-12)
+  own = RULES[name].opponents
+  assert own.keys() == plain.OPPONENTS[name].keys()
+  for opponent, player in own.items():
+    moves = tree.tabulated(t, RULES[name], player)
+    want = plain.paid(*GAMES[name], mine, plain.OPPONENTS[name][opponent])
+    np.testing.assert_allclose(tree.pay(t, policy, moves), want, atol=1e-7)
+
+
+@pytest.mark.parametrize('name', ['kuhn', 'leduc'])
+def test_no_opponent_wins_against_a_best_response_nor_an_equilibrium(
+  trees, name
+):
+  """And uniform play loses to some of them: the numbers tell policies apart."""
+  t, rules = trees[name], RULES[name]
+  them = {
+    x: tree.tabulated(t, rules, player) for x, player in rules.opponents.items()
+  }
+  uniform = {x: tree.pay(t, tree.uniform(t), y) for x, y in them.items()}
+  for x, moves in them.items():
+    best = np.mean([tree.best_response(t, moves, seat) for seat in (0, 1)])
+    assert best >= max(uniform[x], 0) - 1e-9
+  assert uniform['uniform'] == pytest.approx(0, abs=1e-12)
+  assert min(uniform.values()) < -0.05
+  if 'equilibrium' in them:
+    pays = {x: tree.pay(t, them['equilibrium'], y) for x, y in them.items()}
+    assert min(pays.values()) > -1e-7
+    assert pays['uniform'] > 0.05
 
 
 def test_openspiel_says_the_same(trees):
