@@ -2,7 +2,7 @@
 
 Attempt b at a task says the messages of script b mod V of V; those of a prefix
 take the place of the first. All else of a run is real: environments, rewards,
-logs, edits, fits.
+logs, edits, fits. On hosts some of the attempts may be the policy's own.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,11 +20,44 @@ from agentrl.run.play.base import Script
 Say = Callable[[Sequence[str]], Sequence[Sequence[str]]]
 
 
-def plays(monkeypatch, say: Say) -> None:
+def half_right(demo):
+  """The solution, all but its end, nonsense before it, and its end alone."""
+  return [demo, demo[:-1], ['?', *demo], demo[-1:]]
+
+
+class Partly:
+  """A generator of some sequences beside the one that samples the others."""
+
+  def __init__(self, engine, other, mine: Callable[[int], bool]):
+    """Takes mine: sequence -> whether `other` generates it."""
+    self._engine, self._other, self._mine = engine, other, mine
+    self.submit, self.cancel = self._to('submit'), self._to('cancel')
+
+  def _to(self, name: str) -> Callable:
+    def call(sequence, *args):
+      of = self._other if self._mine(sequence) else self._engine
+      return getattr(of, name)(sequence, *args)
+
+    return call
+
+  @property
+  def busy(self) -> bool:
+    return self._engine.busy or bool(self._other.busy)
+
+  def dispatch(self) -> None:
+    self._engine.dispatch()
+
+  def collect(self) -> list:
+    return [*self._other.collect(), *self._engine.collect()]
+
+
+def plays(monkeypatch, say: Say, every: int = 1) -> None:
   """Has every run of the test sample the messages of `say`.
 
   Args:
     say: texts that solve a task -> V scripts, of which each is some texts
+    every: on hosts, attempts whose number it divides say them, one script
+      after the other; the policy samples the others
   """
 
   def scripts(s: Experiment) -> list[list[Script]]:
@@ -62,10 +95,13 @@ def plays(monkeypatch, say: Say) -> None:
       if attempts.prefix is not None:
         given = np.asarray(jax.device_get(attempts.prefix.turns))
       said = {
-        b: table[i][b % len(table[i])][k:] if i < len(table) else []
+        b: table[i][b // every % len(table[i])][k:] if i < len(table) else []
         for b, (i, k) in enumerate(zip(task, given, strict=True))
       }
       generator = ScriptedGenerator(said, self._s.tokenizer.eot)
+      if every > 1:
+        mine = lambda b: b % every == 0  # noqa: E731
+        generator = Partly(self._engine, generator, mine)
     return whole(self, generator, attempts, key, stopping, **fields)
 
   monkeypatch.setattr(collect, 'play', play)

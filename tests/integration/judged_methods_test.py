@@ -100,6 +100,8 @@ def updates(c, folder):
 def test_two_updates_in_the_world_of_the_method(tmp_path, method):
   module = importlib.import_module(f'agentrl.configs.{method}')
   c = small(module.get_config('tiny'), tmp_path)
+  for stage in c.stage.values():
+    stage.steps = 2
   if c.rollout.kind == 'jit':
     c.micro_batch, c.sft.batch = 8, 8
   if 'players' in c.env:

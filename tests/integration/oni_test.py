@@ -24,11 +24,6 @@ def progressed(item):
   return float(item.here.terms['progress'] > 0)
 
 
-def half_right(demo):
-  """The solution, all but its end, nonsense before it, and its end alone."""
-  return [demo, demo[:-1], ['?', *demo], demo[-1:]]
-
-
 def config(method, form, folder):
   module = importlib.import_module(f'agentrl.configs.{method}')
   c = small(module.get_config('tiny,judged=function'), folder)
@@ -54,7 +49,7 @@ def test_a_slow_annotator_and_a_kill_change_nothing(
   method, form, tmp_path, monkeypatch
 ):
   """Labels of steps 2 and 3 are under way where the run goes on, at step 4."""
-  half_good.plays(monkeypatch, half_right)
+  half_good.plays(monkeypatch, half_good.half_right)
   c = config(method, form, tmp_path)
   whole, cut = str(tmp_path / 'whole'), str(tmp_path / 'cut')
   runner.run(c, whole)

@@ -15,6 +15,7 @@ from agentrl.run.check import validate
 from agentrl.run.play import host_sampler, sampler
 from agentrl.task.base import make_attempts
 from agentrl.types import Status
+from tests.integration import half_good
 from tests.integration.cut import after_row
 from tests.integration.judged_methods_test import small, updates
 from tests.integration.same import SLOTS, assert_same_run, rows
@@ -32,12 +33,18 @@ def config(folder, **sizes):
 
 
 class Solving:
-  """A generator that does what it is asked for in every second attempt."""
+  """A generator that does what it is asked for in every second of its attempts.
 
-  busy = False
+  Its attempts are those whose number `every` divides.
+  """
 
-  def __init__(self, tokenizer):
+  def __init__(self, tokenizer, every=1):
     self._words, self._left, self._said = tokenizer, {}, []
+    self._every = every
+
+  @property
+  def busy(self):
+    return bool(self._said)
 
   def submit(self, sequence, context, how):
     del how
@@ -47,7 +54,9 @@ class Solving:
       wanted = dict(x.split() for x in goal.split(', '))
       want = [[a, b, wanted[a]] for a, b in now if a in wanted]
       task = {'facts': [[*x, y] for x, y in now.items()], 'goal': want}
-      said = household.solved(task)[1] if sequence % 2 else ['done']
+      said = (
+        household.solved(task)[1] if sequence // self._every % 2 else ['done']
+      )
       ids = [[*self._words.encode(x), self._words.eot] for x in said]
       self._left[sequence] = ScriptedGenerator({sequence: ids}, self._words.eot)
     self._left[sequence].submit(sequence, context, None)
@@ -65,12 +74,18 @@ class Solving:
     self._left.pop(sequence, None)
 
 
-def solves(monkeypatch):
+def solves(monkeypatch, every=1):
+  """Has attempts whose number it divides do or leave what they are asked for.
+
+  The policy samples the others.
+  """
   whole = host_sampler.HostSampler._sessions
 
   def sessions(self, generator, *args, **fields):
     if generator is self._engine:
-      generator = Solving(self._s.tokenizer)
+      generator = Solving(self._s.tokenizer, every)
+      mine = lambda b: b % every == 0  # noqa: E731
+      generator = half_good.Partly(self._engine, generator, mine)
     return whole(self, generator, *args, **fields)
 
   monkeypatch.setattr(host_sampler.HostSampler, '_sessions', sessions)

@@ -209,7 +209,7 @@ class Method:
     elif spec.prefix != 'none' or spec.collect.startswith('branch'):
       batch = told(self.sampled())
     else:
-      batch = self._shared
+      batch = seated(self._shared, self.s.seats)
     if spec.memory:
       batch = batch.replace(readings={})  # memories do not store them
     return jax.device_put(batch)
@@ -241,6 +241,14 @@ class Method:
     for _ in range(2):
       state, _, _ = update_state(state, batch)
     return state.params['policy']
+
+
+def seated(batch, seats):
+  """The batch as if neighbours in it were the seats of a match."""
+  agent = np.arange(len(batch.outcome)) % seats
+  agent = np.repeat(agent[:, None], batch.turns.valid.shape[1], axis=1)
+  turns = batch.turns.replace(agent=agent.astype(np.int32))
+  return batch.replace(turns=turns)
 
 
 def told(batch):
@@ -346,11 +354,6 @@ def test_every_part_acts(name, folder, shared):
   check(name, out)
 
 
-def half_right(demo):
-  """The solution, all but its end, nonsense before it, and its end alone."""
-  return [demo, demo[:-1], ['?', *demo], demo[-1:]]
-
-
 def hosted(name, folder, world=''):
   module = importlib.import_module(f'agentrl.configs.{name}')
   c = judged_methods_test.small(module.get_config(f'tiny,{world}'), folder)
@@ -374,7 +377,7 @@ HOSTED = tuple(x for x in judged_methods_test.COMPOSED if x not in SCRIPTED)
 @pytest.mark.nightly
 @pytest.mark.parametrize('name', HOSTED)
 def test_every_part_acts_in_its_world(name, tmp_path, monkeypatch):
-  half_good.plays(monkeypatch, SAID.get(name, half_right))
+  half_good.plays(monkeypatch, SAID.get(name, half_good.half_right))
   c = hosted(name, tmp_path)
   plain = hosted('grpo', tmp_path, f'env={c.env.name}')
   check(name, found(c, plain, None))

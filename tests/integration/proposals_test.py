@@ -131,15 +131,6 @@ def searched():
   pytest.importorskip('bm25s', reason=install.command('host'))
 
 
-def chains(corpus, kind):
-  """(start, answer) of a relation that an entity of a kind has."""
-  relation = {'person': 'home', 'place': 'mayor'}[kind]
-  for start, entity in corpus.entities.items():
-    end = questions.follow(corpus, start, [relation])[1]
-    if (entity.kind, entity.split) == (kind, 'train') and end:
-      yield start, relation, end
-
-
 @pytest.mark.usefixtures('searched')
 @pytest.mark.parametrize('commit', ['first', 'after'])
 def test_ssp_pays_for_what_is_not_solved(tmp_path, monkeypatch, commit):
@@ -149,17 +140,11 @@ def test_ssp_pays_for_what_is_not_solved(tmp_path, monkeypatch, commit):
   corpus = s.world.family.corpus()
   asked = [s.world.family.seed(s.world.tasks[i])['answer'] for i in (0, 1)]
   # What an honest proposer would find for the first answer.
-  found = [
-    (start, relation)
-    for kind in ('person', 'place')
-    for start, relation, end in chains(corpus, kind)
-    if end == asked[0]
-  ]
-  start, relation = found[0]
+  start, relation = proposing.asking(corpus, asked[0])[0]
   question = questions.text(FactQuestion('chain', start, (relation,)))
   other = next(
     x
-    for x, r, end in chains(corpus, corpus.entities[start].kind)
+    for x, r, end in proposing.chains(corpus, corpus.entities[start].kind)
     if r == relation and end not in asked and x not in asked
   )
   cheat = questions.text(FactQuestion('chain', other, (relation,)))

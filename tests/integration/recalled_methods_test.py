@@ -39,7 +39,7 @@ def texts_of(batch, words):
 def test_what_was_written_is_read(
   name, world, recall, heading, tmp_path, monkeypatch
 ):
-  half_good.plays(monkeypatch, parts_test.half_right)
+  half_good.plays(monkeypatch, half_good.half_right)
   c = parts_test.hosted(name, tmp_path, world)
   c.rollout.batch = 16  # so that several texts are written
   if name == 'evolver':

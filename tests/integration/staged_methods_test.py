@@ -44,6 +44,8 @@ BATCH = {
   'early_experience_reflection': 32,
   'eef': 64,
 }
+# Two updates of each stage; the others are seen to take two elsewhere.
+TWICE = 'agent_r', 'low_param_branch'
 BACK = {'up': 'down', 'down': 'up', 'left': 'right', 'right': 'left'}
 
 
@@ -414,13 +416,13 @@ def small(method, folder):
   with c.unlocked():
     c.stage = ConfigDict({x: c.stage[x] for x in c.stage if x in c.stages})
   for stage in c.stage.values():
-    stage.steps = 1
+    stage.steps = 2 if name in TWICE else 1
   return c
 
 
 def played(c, folder):
   """Runs the config: its rows of metrics, one for each step."""
-  plans = stages.plans(c)
+  plans = [x for x in stages.plans(c) for _ in range(x.steps)]
   runner.run(c, str(folder / 'run'))
   rows = metrics.read(str(folder / 'run' / 'metrics.jsonl'))
   trained = [x for x in rows if x['phase'] != 'eval']

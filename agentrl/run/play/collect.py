@@ -1,6 +1,7 @@
 """Collects batches: rollouts, layout in rows, rewards, demonstrations."""
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from agentrl import registry
 from agentrl.env.jit import base as env_base
 from agentrl.judge import late
 from agentrl.learner import algorithm, policies, update
-from agentrl.model import microbatch
+from agentrl.model import microbatch, pieces
 from agentrl.prefix import lengths
 from agentrl.recall import base as recall_base
 from agentrl.reward import trajectory
@@ -200,10 +201,14 @@ def reader(s: Experiment, params) -> Callable[[Rows], tuple[Array, Array]]:
   """Returns what reads rows with the policy: log-probs and entropies."""
   context = s.algorithm.context
   apply = context.modules[algorithm.POLICY].apply
+  micro = pieces.sized(context.micro)
 
   def read(rows: Rows) -> tuple[Array, Array]:
     needs = 'logp', 'entropy'
-    out = microbatch.forward(apply, params, rows, needs, context.micro)
+    size = micro
+    if not micro.fold:  # its rows must divide those of a part of a batch, too
+      size = micro._replace(rows=math.gcd(micro.rows, len(rows.tokens)))
+    out = microbatch.forward(apply, params, rows, needs, size)
     return out.logp, out.entropy
 
   return read

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from agentrl.configs import base, dapo, grpo, spear
+from agentrl.configs import appo, base, dapo, grpo, spear
 from agentrl.learner import update
 from agentrl.rollout import actor
 from agentrl.run import build
@@ -51,6 +51,23 @@ def test_an_rl_step_samples_groups_and_an_evaluation_single_attempts(tmp_path):
   assert [call.kwargs['group'] for call in model.call_args_list] == [4, 1]
   assert s.plan.history == 'turn'
   assert set(batch.readings) == {'nulled'}
+
+
+def test_a_collector_reads_a_part_of_a_batch_that_has_fewer_rows(tmp_path):
+  """Half of it, which is half of a micro-batch; nothing is folded."""
+  c = appo.get_config('tiny')
+  c.data, c.model.attention = str(tmp_path), 'xla'
+  c.env.update(dict(train=4, test=2))
+  c.rollout.update(dict(batch=16, slots=16))
+  c.micro_batch = c.sft.batch = 16
+  s = build.experiment(c)
+  state = update.init(s.algorithm, jax.random.key(0))
+  attempts = make_attempts(np.arange(16) // 8, 8, s.plan.turns, 1.0)
+  args = state.params['policy'], attempts, jax.random.key(1)
+  batch = jax.eval_shape(
+    functools.partial(collect_lib.rollout_and_score, s), *args, 0
+  )
+  assert batch.ids['branch_token'].shape == (16,)
 
 
 def test_a_run_collects_by_its_own_numbers():
