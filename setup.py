@@ -72,8 +72,14 @@ setuptools.setup(
       'statsmodels>=0.15,<0.16',
       'submitit>=1.5.3,<2',
     ],
-    # Tests against transformers' models, PEFT's adapters and OpenSpiel's games.
-    'parity': ['open_spiel>=2.0.2,<3', 'peft>=0.21,<0.22', 'torch>=2.13,<3'],
+    # Tests against transformers' models, PEFT's adapters, OpenSpiel's games and
+    # TRL's losses.
+    'parity': [
+      'open_spiel>=2.0.2,<3',
+      'peft>=0.21,<0.22',
+      'torch>=2.13,<3',
+      'trl>=1.16,<2',
+    ],
     'games': [  # environments, imported where they are used
       'gymnasium>=1.4,<2',
       'minigrid>=3.2,<4',

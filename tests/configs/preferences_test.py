@@ -6,14 +6,10 @@ import numpy as np
 import pytest
 
 from agentrl import registry
-from agentrl.configs import base, dpo, preflexor, stages, tool_star
+from agentrl.configs import base, dpo, stages, tool_star
 from agentrl.lab.tabular import train
-from agentrl.learner import update
-from agentrl.learner.algorithm import Algorithm
-from agentrl.loss import ppo
 from agentrl.run.check import validate
-from agentrl.signal.base import Context
-from agentrl.types import LossInputs, Outputs, RewardInputs, Span
+from agentrl.types import RewardInputs
 from tests import batches, errors
 from tests.lab.tabular import table_runs
 
@@ -134,46 +130,3 @@ def kept(pairs):
   on = np.asarray(pairs.weight) > 0
   halves = (np.asarray(x)[on, 0].tolist() for x in (pairs.win, pairs.lose))
   return [*zip(*halves, strict=True)]
-
-
-def test_preflexor_compares_answers_alone_in_its_second_stage():
-  """Odds of all that was said first, then no thought of either half."""
-  plans = stages.plans(preflexor.get_config())
-  assert [x.name for x in plans] == ['sft', 'integrate', 'reason']
-  moved = {x.name: moved_by_thoughts(x.config) for x in plans[1:]}
-  assert moved == {'integrate': ('orpo', True), 'reason': ('dpo', False)}
-
-
-def moved_by_thoughts(c):
-  """The loss of a stage, and whether it moves thoughts beside the rest."""
-  alg = Algorithm.from_spec(base.wiring(c), Context({}, {}, 2))
-  (name,) = alg.losses
-  laid = batches.lay(batches.story(seed=2, groups=2))
-  rows = laid.batch.rows
-  thought = rows.sampled & (rows.tokens % 2 == 0)
-  span = np.where(thought, Span.THOUGHT, Span.ANSWER).astype(np.int8)
-  batch = laid.batch.replace(rows=rows.replace(span=span))
-  batch, signals = jax.tree.map(jnp.asarray, (batch, laid.signals))
-
-  @jax.jit
-  def pull(logp):
-    paired = alg.curate[0](batch)
-    credit, _ = update.compute_advantage(alg, paired, signals)
-    x = LossInputs(
-      outputs=Outputs(),
-      batch=paired,
-      credit=credit,
-      signals=signals,
-      key=jax.random.key(0),
-    )
-    weight = ppo.weights(name, x)
-
-    def loss(logp):
-      value, _ = alg.losses[name](x.replace(outputs=Outputs(logp=logp)))
-      return jnp.sum(weight * value)
-
-    return jax.grad(loss)(logp)
-
-  grad = np.asarray(pull(-jnp.abs(laid.tokens['logp'])))
-  assert np.any(grad[rows.sampled & ~thought])
-  return name, bool(np.any(grad[thought]))

@@ -393,7 +393,7 @@ ALIKE = (
   'training_free_grpo',
 )
 # An untrained policy shows no behaviour; its test has a judge that sees some.
-# One that solves nothing makes no pairs: tests/configs/preferences_test.py,
+# One that solves nothing makes no pairs: scripted_methods_test.py,
 # paired_rounds_test.py and anyprefer_test.py.
 BY_ITSELF = ('anyprefer', 'behavior_priming', 'preflexor', 'tearag_ipdpo')
 STAGED = {x.partition(':')[0] for x in (*EDITED, *ALIKE, *BY_ITSELF)}

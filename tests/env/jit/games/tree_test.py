@@ -1,12 +1,16 @@
 """Exploitability against enumeration in plain Python, and published values."""
 
+import json
+
 import jax
 import numpy as np
 import pytest
 
 from agentrl.env.jit.games import kuhn, leduc, lines, tree
+from agentrl.runtime import install
 from tests import errors
-from tests.env.jit.games import plain
+from tests.env.jit.games import openspiel_numbers, plain
+from tests.env.jit.games.openspiel_numbers import RANDOM
 
 
 @pytest.fixture(scope='module')
@@ -122,19 +126,27 @@ def test_no_opponent_wins_against_a_best_response_nor_an_equilibrium(
     assert pays['uniform'] > 0.05
 
 
-def test_openspiel_says_the_same(trees):
-  pytest.importorskip('pyspiel')
-  import pyspiel
-  from open_spiel.python import policy as spiel_policy
-  from open_spiel.python.algorithms import exploitability
+@pytest.mark.parametrize('policy', [openspiel_numbers.UNIFORM, *RANDOM])
+@pytest.mark.parametrize('name', ['kuhn', 'leduc'])
+def test_exploitability_is_that_of_openspiel(trees, name, policy):
+  """By the numbers that openspiel_numbers.py has written."""
+  t, theirs = trees[name], json.loads(openspiel_numbers.FILE.read_text())
+  table = np.zeros(t.legal.shape)
+  for row, legal, seat, obs in zip(table, t.legal, t.seat, t.obs, strict=True):
+    *cards, moves = known(name, obs)
+    cards = [x for x in cards if x is not None]
+    said, (may,) = ''.join(map(str, moves)), np.nonzero(legal)
+    row[may] = openspiel_numbers.drawn(policy, int(seat), cards, said, may)
+  got = tree.exploitability(t, table)
+  np.testing.assert_allclose(got, theirs[name][policy], atol=1e-9)
 
-  for name, of in (('kuhn', 'kuhn_poker'), ('leduc', 'leduc_poker')):
-    game, t = pyspiel.load_game(of), trees[name]
-    tabular = spiel_policy.TabularPolicy(game)
-    want = exploitability.exploitability(game, tabular)
-    np.testing.assert_allclose(
-      tree.exploitability(t, tree.uniform(t)), want, atol=1e-9
-    )
+
+def test_the_numbers_are_those_of_the_openspiel_that_is_installed():
+  pytest.importorskip('pyspiel', reason=install.command('parity'))
+  theirs = json.loads(openspiel_numbers.FILE.read_text())
+  made = openspiel_numbers.made()
+  for name in openspiel_numbers.GAMES:
+    assert made[name] == pytest.approx(theirs[name], abs=1e-9)
 
 
 def test_what_is_no_policy_is_refused(trees):
