@@ -12,8 +12,8 @@ a graded c below 0.9 earns w2 c, where the paper's gate pays nothing. No
 constants were found. Look at the terms of a batch first: a gate that nobody
 passes is a plateau.
 
-Missing: the paper's judge of persuasiveness between the last two, which would
-be a term more of hp.reward.lexicographic.terms.
+Missing: the paper's judge of persuasiveness between c and e, which would be a
+term more of hp.reward.lexicographic.terms.
 
 Expect the score of a weighted sum, with shorter trajectories.
 

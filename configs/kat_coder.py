@@ -22,7 +22,7 @@ prefixes that weigh as often as they have leaves, and one 0/1 grader:
   --config.hp.found.share_prefixes.power=0.0
   --config.reward="('env',)"
 
-Missing: the report's stages before that, on code at large.
+Missing: the report's stages before the warm start, on code at large.
 
 Expect fewer failed calls after the masked stage (rollout/faults), and an
 earlier rise of success by R than by the grader. Seen so far, three seeds: +0.2

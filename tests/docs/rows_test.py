@@ -34,7 +34,7 @@ def test_configs_that_run_as_another_are_half_done():
   """They are told apart on the page of all methods, with what they lack."""
   docs = rows.docstrings()
   table = [
-    row('x', 'HERON', 'heron'),
+    row('x', 'Deep Reinforcement Learning from Hierarchical', 'heron'),
     row('y', 'Memory as Action: Autonomous Context'),
   ]
   found = rows.judge(table, docs)
