@@ -21,7 +21,7 @@ from agentrl.run.play.judges import Judges
 from agentrl.run.play.services import Services
 from agentrl.runtime import distributed
 from agentrl.service.base import Service
-from agentrl.types import Attempts, Batch, CollectInputs, Metrics
+from agentrl.types import Attempts, Batch, CollectInputs, Metrics, Notes
 
 
 class JitSampler:
@@ -149,8 +149,8 @@ class JudgedJitSampler(JitSampler):
     def sample(attempts, key):
       attempts = placement.replicated(attempts)
       record = jax.device_get(self._sample(policy, attempts, key))
-      group = jax.device_get(attempts.group)
-      record = self._judged(record, group, int(np.max(step)))
+      read = jax.device_get((attempts.group, attempts.notes))
+      record = self._judged(record, *read, int(np.max(step)))
       return self._arrays(placement.replicated(record), attempts, step)
 
     x = CollectInputs(
@@ -169,13 +169,16 @@ class JudgedJitSampler(JitSampler):
   def verdicts(self, key: str) -> list[Judgement]:
     return self._judges.of(key)
 
-  def _judged(self, record: Record, group: np.ndarray, step: int) -> Record:
+  def _judged(
+    self, record: Record, group: np.ndarray, notes: Notes | None, step: int
+  ) -> Record:
     lines = distributed.share(len(group))
+    how = dict(notes=notes, history=self._s.plan.history)
 
     def mine():
       self._judges.begin(group, lines, step)
       for b in lines:
-        item = judges.of_record(record, b, self._s.tokenizer)
+        item = judges.of_record(record, b, self._s.tokenizer, **how)
         self._judges.submit(b, item, record.status[b])
       verdicts = self._judges.verdicts()
       return verdicts, self._services.taken() | self._judges.taken()

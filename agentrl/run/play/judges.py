@@ -28,7 +28,7 @@ from agentrl.service.answer_file import AnswerFile
 from agentrl.service.base import load_function
 from agentrl.text import chat_format
 from agentrl.text.tokenizer import Tokenizer
-from agentrl.types import Metrics, Status
+from agentrl.types import Metrics, Notes, Status
 
 HELD = 3  # iterations whose verdicts are there for the trajectory log
 _OF_ANSWERS = ('function', 'run', 'temperature', 'message', 'system')
@@ -237,10 +237,26 @@ def of_episode(
   return Item(task, turns, -1, float(episode.score))
 
 
-def of_record(record: Record, b: int, words: Tokenizer) -> Item:
-  """Returns the item of a trajectory from inside jit, host arrays."""
+def of_record(
+  record: Record,
+  b: int,
+  words: Tokenizer,
+  *,
+  notes: Notes | None = None,
+  history: str = 'full',
+) -> Item:
+  """Returns the item of a trajectory from inside jit, host arrays.
+
+  As on hosts, what the agent has read of a memory is left out: a judge is shown
+  the world and the agent's messages, and no note can speak to it.
+
+  Args:
+    notes: that attempts have read; None: none
+    history: of rollouts; 'turn' has the notes in every turn
+  """
   turns = []
   read, written = _tokens(record, b)
+  note = [] if notes is None else notes.tokens[b, : notes.length[b]].tolist()
   for k, context, message in zip(
     np.flatnonzero(record.valid[b]), read, written, strict=True
   ):
@@ -251,9 +267,28 @@ def of_record(record: Record, b: int, words: Tokenizer) -> Item:
       'entropy': float(record.entropy[b, k]),
       'invalid': float(record.action[b, k] < 0),
     }
+    seen = context.tolist()
+    if history == 'turn' or _begins(record, b, int(k)):
+      seen = _without(seen, note)
     text = chat_format.content(words, message.tolist())
-    turns.append(Exchange(words.decode(context.tolist()), text, terms))
+    turns.append(Exchange(words.decode(seen), text, terms))
   return Item({}, tuple(turns), -1, float(record.outcome[b]))
+
+
+def _begins(record: Record, b: int, k: int) -> bool:
+  """Tells whether turn k is the first of a context."""
+  if k == 0 or record.seg is None:
+    return k == 0
+  return bool(record.seg[b, k] != record.seg[b, k - 1])
+
+
+def _without(ids: list[int], note: list[int]) -> list[int]:
+  """Returns a context without its note, which stands before what was seen."""
+  n = len(note)
+  for i in range(len(ids) - n + 1 if n else 0):
+    if ids[i : i + n] == note:
+      return ids[:i] + ids[i + n :]
+  return ids
 
 
 def _judge(

@@ -3,8 +3,10 @@
 import pytest
 
 from agentrl.configs import agentflow, base, dr_mas, grpo
+from agentrl.run import runner, weights, workdir
 from agentrl.run.check import validate
 from tests import errors
+from tests.run import small_configs
 
 TWO = ('policy', 'policy_2')
 
@@ -96,3 +98,29 @@ def test_components_that_read_all_by_one_network_are_refused():
   base.hp(c, 'signal', 'moving_average', role='teacher')
   with errors.raises(ValueError, 'c.signal moving_average rollout.seats'):
     validate.config(base.finish(c), devices=1)
+
+
+def never(*_, **__):
+  raise AssertionError('parameters are made')
+
+
+@pytest.mark.parametrize('field', ['role.policy_2', 'service.user'])
+def test_a_player_of_another_vocabulary_is_refused_before_anything_compiles(
+  tmp_path, monkeypatch, field
+):
+  """A seat, or a user, that another run's policy plays."""
+  elsewhere = str(tmp_path / 'elsewhere')
+  workdir.keep_config(small_configs.checkpoint(tmp_path, 'a/model'), elsewhere)
+  if field == 'service.user':
+    c = small_configs.interview(tmp_path, run=elsewhere)
+    c.rollout.update(dict(max_turns=4, max_message_tokens=24))
+  else:
+    c = config()
+    c.env.update(dict(train=8, test=4))
+    base.role(c, 'policy_2', kind='frozen', run=elsewhere)
+  c.data = str(tmp_path / 'data')
+  monkeypatch.setattr(weights, 'restore_or_init', never)
+  with errors.raises(ValueError, f'{field}.run model.path a/model') as caught:
+    runner.run(c, str(tmp_path / 'run'))
+  assert '\n' not in str(caught.value)
+  assert not (tmp_path / 'run').exists()
