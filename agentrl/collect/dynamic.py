@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from agentrl import domain, registry, segment
+from agentrl import domain, mesh, registry, segment
 from agentrl.curate import select
 from agentrl.ops import counting
 from agentrl.types import Array, Batch, CollectInputs, Rows
@@ -160,4 +160,5 @@ def _take_rows(rows: Rows, order: Array, b: int) -> Rows:
     rows, (order[:, None] * each + inner[None]).reshape(-1)
   )
   owner = jnp.arange(rows.traj.shape[0], dtype=rows.traj.dtype) // each
-  return rows.replace(traj=jnp.where(rows.traj >= 0, owner[:, None], -1))
+  owner = mesh.with_logical_sharding(owner[:, None], 'batch', None)
+  return rows.replace(traj=jnp.where(rows.traj >= 0, owner, -1))

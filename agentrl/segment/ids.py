@@ -79,9 +79,10 @@ def segment_max(x, ids, mask=None):
 
 def _reduce(x, ids, mask, how: str):
   n = x.shape[0]
-  empty = jnp.asarray(0 if how == 'add' else -jnp.inf, x.dtype)
 
   def f(x, ids, mask):
+    # Made in here: an array from outside lies on explicit axes if not traced.
+    empty = jnp.asarray(0 if how == 'add' else -jnp.inf, x.dtype)
     slot = jnp.where(mask, ids, n)
     at = jnp.full(n + 1, empty).at[slot]
     out = at.add(x) if how == 'add' else at.max(x)

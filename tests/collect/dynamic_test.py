@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl import registry
+from agentrl import mesh, registry
 from agentrl.advantage import chain
 from agentrl.collect import dynamic
 from tests import batches, errors
@@ -43,6 +43,17 @@ def kept():
       made = collect(make_record(outcome), attempts())
       out[case, history] = jax.device_get(made)
   return out
+
+
+def test_a_host_chooses_on_a_mesh_as_without_one(kept):
+  """Nothing is traced there, and rows are split over devices."""
+  f = registry.bind('collect', 'dynamic_sampling', {'times': 2})
+  made = make_batch(make_record(CASES['enough']), attempts(), 'full')
+  made = jax.device_get(made)
+  with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
+    there = batches.place(made, made.rows.tokens.shape)
+    got = jax.device_get(f(inputs(lambda *_: there, attempts())))
+  jax.tree.map(np.testing.assert_array_equal, got, kept['enough', 'full'])
 
 
 @pytest.mark.parametrize('history', HISTORY)
