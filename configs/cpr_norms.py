@@ -16,10 +16,10 @@ others' proposals nor what it has not seen. Texts hold no reward: the policy
 learns from consequences. Measured are `took`, `obeyed`, `fined`, `welfare` and
 `survived`, the share of rounds before the pool collapses.
 
-  no social learning   --config.env.social=false
-  no punishment        --config.env.punish=false
-  no vote              --config.env.vote=false
-  scarce               --config.env.scarce=true
+  no social learning   --config.env.social=False
+  no punishment        --config.env.punish=False
+  no vote              --config.env.vote=False
+  scarce               --config.env.scarce=True
   altruistic start     --config.env.selfish=0
   selfish start        --config.env.selfish=4
 
