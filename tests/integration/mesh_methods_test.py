@@ -177,7 +177,7 @@ CASES = {
   'digiq': Case(WARM | {'rl': {'policy', 'critic', 'target'}}),
   'dr_mas:env=kuhn_poker': KUHN,
   'flow_grpo': Case(),
-  'heron': Case(WARM | {'rl': REWARD}, BASKETS),
+  'heron': Case(WARM | {'rl': REWARD}, BASKETS | {'steps': 3}),
   'mars': KUHN,
   'multicritique': Case(changes=HOST, says=scripted(half_good.half_right)),
   'oni': Case(changes=ONI, told='annotations/label'),
