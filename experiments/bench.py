@@ -3,8 +3,7 @@
   python -m experiments.bench
   python -m experiments.bench --only=decode,iteration --json=bench.json
   python -m experiments.bench --only=decode,gradient --size=0.5B --profile
-  python -m experiments.bench --only=checkpoint,store,memory,judge,gateway
-  python -m experiments.bench --only=games --repeats=21
+  python -m experiments.bench --only=checkpoint,store,memory,games,judge,gateway
   python -m experiments.bench --only=room --size=135M --repeats=3
   python -m experiments.bench --only=decode --size=135M --torch_python=PYTHON
   python -m experiments.bench --only=decode --peers=FOLDER \

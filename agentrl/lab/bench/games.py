@@ -1,9 +1,9 @@
 """Self-play benchmark of `experiments.bench`: inside jit, and over referees.
 
 One policy has both seats of Kuhn poker. `games_jit` plays and scores a batch
-in one program; `games_host` plays the same matches with the slot engine, each
+in one program; `games_host` plays as many matches with the slot engine, each
 by a referee in Python in a worker of its own. Weights, tasks and keys are the
-same, and so is every message.
+same.
 """
 
 import contextlib
