@@ -62,7 +62,11 @@ def experiment(
   size: SamplingBenchSize, data: str, env: str
 ) -> build.Experiment:
   """Builds self-play in an environment of ENVS."""
-  c = spiral.get_config(','.join(filter(None, (size.arg, f'env={env}'))))
+  c, own = (
+    spiral.get_config(','.join(filter(None, (size.arg, f'env={x}'))))
+    for x in (env, ENVS['jit'])
+  )
+  c.model.update(own.model)  # small models are smaller on hosts
   seats = 2 * MATCHES * size.batch
   c.data, c.micro_batch, c.sft.batch = data, seats, seats
   c.env.train = seats // 2
