@@ -258,14 +258,10 @@ def checked(
 
 
 def check_runs_named(configs: Sequence) -> None:
-  """Raises ValueError for runs that configs play with, of another model.
-
-  Those they begin with, whose policies are roles, and that answer as services.
-  """
+  """Raises ValueError for runs that configs begin with, of another model."""
   for c in {id(c): c for c in configs}.values():
     fields = ['init'] if c.init else []
     fields += [f'role.{name}.run' for name, r in c.role.items() if r.run]
-    fields += [f'service.{name}.run' for name, x in c.service.items() if x.run]
     for field in fields:
       workdir_lib.same_model(c, field)
 

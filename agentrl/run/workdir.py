@@ -194,8 +194,9 @@ def same_model(c: Config, field: str = 'init') -> None:
   """Raises ValueError if the run that c.<field> names has another model."""
   run = fields.flat(c)[field]
   theirs = read_config(run).model
-  for name, new in to_dict(c.model).items():
-    old = theirs.get(name)
+  ours = to_dict(c.model)
+  for name in ('path', *ours):  # words before sizes, which follow from them
+    old, new = theirs.get(name), ours[name]
     if old != new and name not in (*pretrained.FREE, 'random'):
       raise ValueError(
         f'{field}={run!r} is a run of another model: model.{name} is {old!r}'
