@@ -91,6 +91,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 def test_values_of_flags():
   """None of them reaches an accelerator."""
   asked = [(main, argv) for main, argv, _ in CASES]

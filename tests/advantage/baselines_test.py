@@ -226,6 +226,7 @@ def results(layout):
   return laid, published.run(METHODS, laid)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(('method', 'layout'), CASES)
 def test_is_the_equation(method, layout):
   laid, found = results(layout)

@@ -123,6 +123,7 @@ def test_what_cuts_or_scales_returns_leaves_them_equal(name):
   np.testing.assert_array_equal(credit.token, 0)
 
 
+@pytest.mark.slow
 def test_what_else_compares_returns():
   batch = shuffled('real', 200, 30)
   assert not np.any(jax.jit(task_value.task_value)(batch))

@@ -143,6 +143,7 @@ def results(variant):
   return laid, published.run(METHODS, laid, explicit)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('variant', VARIANTS)
 @pytest.mark.parametrize('method', METHODS)
 def test_is_the_equation(method, variant):

@@ -144,6 +144,7 @@ def results(variant):
   return laid, jax.device_get(_all(*args))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('variant', VARIANTS)
 @pytest.mark.parametrize('method', METHODS)
 def test_is_the_equation(method, variant):

@@ -149,6 +149,7 @@ def test_chances_are_the_regression():
       np.testing.assert_allclose(got[i, k], want, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_groups_grow_where_outcomes_may_differ(tmp_path):
   """In the world: repeats are exact, groups unequal, tokens weigh once."""
   c = branch_test._config(str(tmp_path), 'branch', 'turn')

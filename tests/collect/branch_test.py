@@ -296,6 +296,7 @@ def test_members_that_begin_anew_take_no_turn():
   np.testing.assert_array_equal(turns, [0, 0, 1, 2, 3])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('balance', [-1e9, 1e9])
 def test_entropies_split_the_budget(balance, folder):
   """The same attempts, where entropies of turns weigh all or nothing."""

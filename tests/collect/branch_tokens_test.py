@@ -146,6 +146,7 @@ def test_tokens_that_are_given_are_not_counted_as_sampled(folder):
   assert batch.sampled['tokens'] == total - given < total
 
 
+@pytest.mark.slow
 def test_nobody_branches_before_an_update(folder):
   """Ratios of one are rounding, whose deviations mean nothing."""
   _, old, _, _ = collected(folder)
@@ -312,6 +313,7 @@ def test_the_highest_scores_of_a_group_are_dealt_once():
   assert not found.all()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures('float64')
 @pytest.mark.parametrize('layout', batches.LAYOUTS)
 @pytest.mark.parametrize('own', [0.0, 0.5])

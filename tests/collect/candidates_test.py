@@ -201,6 +201,7 @@ def test_only_ends_have_outcomes(batch):
   assert not np.isin(batch.status[path], [Status.SCHEDULE]).any()
 
 
+@pytest.mark.slow
 def test_paths_are_as_long_as_their_attempts(folder):
   """A tree that is not attempted is empty; one of two turns ends there."""
   limits = np.repeat([LIMITS[0], K, LIMITS[1], K], k)
@@ -216,6 +217,7 @@ def test_paths_are_as_long_as_their_attempts(folder):
   assert (made.turns.valid.sum(axis=1)[of_third] <= LIMITS[1]).all()
 
 
+@pytest.mark.slow
 def test_trees_depend_on_their_key_alone(folder, batch):
   """Not on slots, and it is all a function of the key."""
   c = config(folder)
@@ -426,6 +428,7 @@ def weights(batch, i):
   ]
 
 
+@pytest.mark.slow
 def test_a_path_ends_before_the_state_behind_which_all_worlds_broke():
   """Its turns count, as in any tree, and its end is unknown."""
   batch = told(lambda t, place: (t == 2) & (place < k))

@@ -45,6 +45,7 @@ def kept():
   return out
 
 
+@pytest.mark.slow
 def test_a_host_chooses_on_a_mesh_as_without_one(kept):
   """Nothing is traced there, and rows are split over devices."""
   f = registry.bind('collect', 'dynamic_sampling', {'times': 2})

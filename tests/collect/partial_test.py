@@ -114,6 +114,7 @@ def assert_same(some, other, atol):
     np.testing.assert_allclose(one, two, rtol=0, atol=atol)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(('history', 'window'), LAYOUTS)
 def test_a_trajectory_in_segments_is_the_one_played_at_once(history, window):
   """To the bit where each turn has a context of its own.
@@ -144,6 +145,7 @@ def test_a_trajectory_in_segments_is_the_one_played_at_once(history, window):
   assert {min(lengths) <= 2, max(lengths) == K} == {True}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(('history', 'window'), LAYOUTS)
 def test_each_token_has_the_log_prob_and_version_of_its_policy(history, window):
   run = program(history, window, partial_lib.partial)
@@ -190,6 +192,7 @@ def made_up(attempts, key, params=None):
   return record_lib.batch(record, record_lib.per_turn(record), attempts, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('queues', [1, 3])
 @pytest.mark.parametrize('segments', [2, K])
 def test_each_attempt_trains_once_with_all_of_its_group(segments, queues):

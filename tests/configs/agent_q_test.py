@@ -68,6 +68,7 @@ def pulled(spec, batch):
   return np.asarray(moved), paired.pairs
 
 
+@pytest.mark.slow
 def test_turns_move_by_what_they_are_worth_among_their_siblings():
   spec = spec_of()
   batch = grown(spec)

@@ -70,6 +70,7 @@ def reference(batch):
   return (out - kept.mean()) / np.sqrt(kept.var() + 1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('env', ['sokoban', 'frozen_lake'])
 def test_the_advantage_is_the_equation(folder, env):
   _, batch, credit = trained(folder, env)
@@ -129,6 +130,7 @@ def digi(folder):
   return c
 
 
+@pytest.mark.slow
 def test_q_is_regressed_on_what_was_played_alone(folder):
   """An unplayed candidate's reward, end and state change no target of Q."""
   _, _, batch = cases.collected(digi(folder))
@@ -149,6 +151,7 @@ def test_q_is_regressed_on_what_was_played_alone(folder):
   np.testing.assert_array_equal(goal[weight > 0], goal2[weight > 0])
 
 
+@pytest.mark.slow
 def test_the_best_candidate_is_imitated_whether_it_was_played_or_not(folder):
   s, _, batch = cases.collected(digi(folder))
   batch = jax.device_get(batch)

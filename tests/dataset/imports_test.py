@@ -287,6 +287,7 @@ STEPS = ROW | {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   ('kind', 'document'),
   [

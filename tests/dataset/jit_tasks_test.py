@@ -182,6 +182,7 @@ def start(folder, before='pass'):
   )
 
 
+@pytest.mark.slow
 def test_a_build_prints_one_line_and_imports_no_tensorflow(tmp_path):
   process = start(tmp_path)
   out, err = process.communicate()

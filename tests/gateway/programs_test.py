@@ -65,6 +65,7 @@ def played(made, tasks=TASKS, *, n=4, limits=LIMITS, count=3):
     runner.close()
 
 
+@pytest.mark.slow
 def test_a_program_that_plays_as_we_do_gets_our_tokens():
   """Token by token, with what was earned, in the rows of the own loop."""
   made = family('play', world='countdown', settings='numbers=2, largest=9')

@@ -70,6 +70,7 @@ def updated(s, xs):
     return before, jax.device_get(state.params), told
 
 
+@pytest.mark.slow
 def test_only_the_reward_model_learns(judge):
   before, after, told = updated(judge, explored.explored())
   chex.assert_tree_all_finite(told)
@@ -79,6 +80,7 @@ def test_only_the_reward_model_learns(judge):
     chex.assert_trees_all_equal(before['reward'], after['reward'])
 
 
+@pytest.mark.slow
 def test_the_loss_is_that_of_bradley_and_terry(judge):
   """In float64, of the head's value before the last token that was said."""
   s = judge
@@ -103,6 +105,7 @@ def test_the_loss_is_that_of_bradley_and_terry(judge):
   np.testing.assert_allclose(got['reward_model/pair_accuracy'], right)
 
 
+@pytest.mark.slow
 def test_rewards_of_the_world_change_nothing(judge):
   xs = explored.explored()
   others = [

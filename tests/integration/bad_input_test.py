@@ -224,6 +224,7 @@ def command(main, *flags):
   return done.returncode, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   ('main', 'flags', 'message'),
   [

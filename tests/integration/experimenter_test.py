@@ -36,7 +36,7 @@ def test_two_updates_on_proposed_skills_and_on_all(tmp_path):
   assert 3 in sizes['fixed'] & sizes['difficulty_band']
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_that_is_cut_goes_on_with_its_curriculum(tmp_path):
   c = small('tiny', tmp_path)
   c.steps, c.checkpoint.every, c.micro_batch, c.sft.batch = 5, 2, 8, 8

@@ -56,6 +56,7 @@ def hostile(s):
   return bank([ids, ids])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   ('env', 'recall', 'hp'),
   [

@@ -183,6 +183,7 @@ def first_factor(values, i, j):
   return 0
 
 
+@pytest.mark.slow
 def test_heron_lets_the_next_factor_decide_where_those_before_tie(tmp_path):
   """Less that is spoilt, then more apples, then fewer berries."""
   x = begun(config('heron', tmp_path), 'rl')

@@ -126,6 +126,7 @@ def test_only_what_the_evaluator_passes_is_imitated(tmp_path, monkeypatch):
   np.testing.assert_array_equal(np.sum(batch.turns.reward, axis=1), passed)
 
 
+@pytest.mark.slow
 def test_every_score_above_the_threshold_is_imitated(tmp_path):
   """Not the best of the batch alone."""
   s = build.experiment(config(tmp_path))
@@ -139,6 +140,7 @@ def test_every_score_above_the_threshold_is_imitated(tmp_path):
   assert kept(s, batch).tolist() == (value > 0.5).tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('rate', [0.3, 1.0])
 def test_false_positives_are_imitated_at_their_rate(
   tmp_path, monkeypatch, rate
@@ -170,6 +172,7 @@ def double(x):
   )
 
 
+@pytest.mark.slow
 def test_loss_and_gradient_are_those_of_filtered_cloning(tmp_path, monkeypatch):
   """−mean log π over every sampled token of what passed, thoughts too."""
   solves(monkeypatch)
@@ -204,6 +207,7 @@ def test_loss_and_gradient_are_those_of_filtered_cloning(tmp_path, monkeypatch):
     np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_buffer_holds_what_passed_and_gives_some_of_it(
   tmp_path, monkeypatch
 ):

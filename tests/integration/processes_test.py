@@ -144,6 +144,7 @@ for sizes in ({'data': 2, 'fsdp': 2, 'tensor': 2}, {'tensor': 8}):
 """
 
 
+@pytest.mark.slow
 def test_what_is_brought_is_whole_where_others_have_a_part(tmp_path):
   assert said(BROUGHT, tmp_path) == 2 * [['True (4, 4)', 'True (8, 8)']]
 

@@ -50,6 +50,7 @@ def z(x):
   return (x - x.mean()) / (x.std(ddof=1) + 1e-6)
 
 
+@pytest.mark.slow
 def test_both_roles_are_rows_of_one_batch(tmp_path, monkeypatch):
   said = {0: [POSED], 4: ['rubbish']}
   said |= {1: [RIGHT], 2: [CALL, RIGHT], 3: [OTHER], 5: [RIGHT]}
@@ -88,6 +89,7 @@ def test_both_roles_are_rows_of_one_batch(tmp_path, monkeypatch):
   )
 
 
+@pytest.mark.slow
 def test_agent0_trusts_what_solvers_agree_on(tmp_path, monkeypatch):
   """Credit by hand: the frontier, repetition, votes, trust; no verifier.
 
@@ -131,6 +133,7 @@ def searched():
   pytest.importorskip('bm25s', reason=install.command('host'))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures('searched')
 @pytest.mark.parametrize('commit', ['first', 'after'])
 def test_ssp_pays_for_what_is_not_solved(tmp_path, monkeypatch, commit):

@@ -151,6 +151,7 @@ def revised(task, said, seed, family):
   return worth
 
 
+@pytest.mark.slow
 def test_multicritique_pays_what_several_revisers_make_of_a_critique(tmp_path):
   """With one reviser no reward would lie between those of two of them."""
   s = experiment(multicritique, tmp_path, 'rl')
@@ -184,6 +185,7 @@ def answer(task, place):
   return [' '.join((label, (half or neither)[0], neither[-1], no)[place])]
 
 
+@pytest.mark.slow
 def test_aegis_pays_for_the_injected_error_and_learns_to_name_it(tmp_path):
   x = played(experiment(aegis_errors, tmp_path, 'rl', clean=0.5), answer)
   failed = np.array([task['error'] is not None for task in x.tasks[::4]])
@@ -292,6 +294,7 @@ def researched(demos):
   return say
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   ('stage', 'loss', 'thinking'),
   [('integrate', 'orpo', True), ('reason', 'dpo', False)],

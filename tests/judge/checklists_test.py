@@ -343,6 +343,7 @@ PIECES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('name', PIECES)
 @settings(max_examples=300)
 @given(text=ANSWERS, n=st.integers(1, 3))

@@ -105,6 +105,7 @@ def test_a_pair_is_as_far_apart_as_it_is_good():
   assert (counts['pairs'], counts['dropped']) == (0, 1)
 
 
+@pytest.mark.slow
 def test_advice_joins_the_instruction_and_has_the_tool_asked_again():
   """One round leaves pairs open that the next ones decide."""
   once, accuracy = labels(revisions=0)

@@ -154,6 +154,7 @@ def beginnings(made: Batch) -> int:
   )
 
 
+@pytest.mark.slow
 def test_a_micro_batch_has_the_places_of_what_it_reads(traced):
   """Few tokens in place of the 4 x 384 of four rows."""
   for seed in range(3):

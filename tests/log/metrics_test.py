@@ -223,6 +223,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_sigkill_and_resume_leave_neither_gap_nor_duplicate(tmp_path):
   draw = random.Random(0)
   workdir, saved = tmp_path / 'run', tmp_path / 'saved'

@@ -228,6 +228,7 @@ def gradient(name, hp, micro, batch, credit, signals):
   )
 
 
+@pytest.mark.slow
 def test_micro_batches_and_meshes_only_add():
   """Halves of a pair stand in other micro-batches, and on other devices."""
   name, hp = CASES[0]

@@ -224,6 +224,7 @@ def test_first_step_is_reinforce(name):
   assert np.abs(want).max() > 0.1
 
 
+@pytest.mark.slow
 def test_a_ratio_to_the_past_does_not_read_what_the_sampler_computed():
   """Of all losses with the learner's own log-probs: they, and no others."""
   _, (outputs, batch, credit, signals) = ratio_inputs.make_inputs()

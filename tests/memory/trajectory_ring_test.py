@@ -31,6 +31,7 @@ def test_slots_follow_one_another_and_none_is_taken_twice(first, good):
   assert int(after) == at % capacity
 
 
+@pytest.mark.slow
 def test_what_is_put_is_what_comes_back_from_its_slot():
   batch, capacity = batch_of(0), 7
   stored = trajectory_ring.empty('replay', batch, capacity)

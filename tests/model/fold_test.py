@@ -179,6 +179,7 @@ def in_places(rows, micro):
   return [micro._replace(places=n) for n in (longest, count, count + T)]
 
 
+@pytest.mark.slow
 def test_in_float64_gradients_are_those_of_the_rows():
   r = np.random.default_rng(1)
   with jax.enable_x64(True):

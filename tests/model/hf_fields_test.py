@@ -53,6 +53,7 @@ def made(folder, text: str):
   return hf_config.specs(hf_config.read(folder))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   'config',
   [LLAMA, MIXTURE, WINDOWS],

@@ -108,6 +108,7 @@ def test_rounded_embeddings_are_those_of_the_stored_table(name):
 LENGTHS, WIDTH = np.array([9, 1, 6]), 2  # of the families' prefixes, in slots
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   ('first', 'name'),
   [

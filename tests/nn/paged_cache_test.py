@@ -42,6 +42,7 @@ def joined(layer):
   )
 
 
+@pytest.mark.slow
 def test_pages_hold_what_blocks_hold():
   pages, blocks = joined(written(True)), joined(written(False))
   for x, y, axis in zip(pages, blocks, (3, 2), strict=True):

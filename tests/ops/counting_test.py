@@ -155,6 +155,7 @@ def linked(long):
   return by_kind(functools.partial(_links, names))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('kind', KINDS)
 @pytest.mark.parametrize('name', fast_and_slow(LINKS, LONG))
 def test_a_link(name, kind):
@@ -294,6 +295,7 @@ LEARN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('kind', KINDS)
 @pytest.mark.parametrize('label', fast_and_slow(PIECES, ALONE))
 def test_a_signal(label, kind):

@@ -168,6 +168,7 @@ def test_families_say_what_slots_say(kinds, idle, group, found, monkeypatch):
   np.testing.assert_allclose(got.entropy, want.entropy, atol=1e-12, rtol=0)
 
 
+@pytest.mark.slow
 def test_seeds_side_by_side_run_one_of_the_ways(monkeypatch):
   """Families only where those of every seed are found; never both ways."""
   monkeypatch.setattr(actor, 'HELD_ONCE', 1)
@@ -215,6 +216,7 @@ def test_a_second_loop_is_compiled_where_families_may_pay(
   assert draws(group) == ways * draws(1)
 
 
+@pytest.mark.slow
 def test_turns_copy_no_cache():
   """Of all positions that are allowed, a turn moves those that it uses."""
   params = mesh.init(transformer.specs(SHAPE), jax.random.key(0))

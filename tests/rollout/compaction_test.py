@@ -76,6 +76,7 @@ def expected(b, episode, made):
   return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('name', RULES)
 def test_what_is_read_is_what_the_rule_says(name):
   """Contexts of a plain reconstruction: tokens of a summary as sampled."""
@@ -91,6 +92,7 @@ def test_what_is_read_is_what_the_rule_says(name):
   assert written >= COUNT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('keep', [True, False])
 def test_without_summaries_the_past_is_dropped(keep):
   made = rule(arm='none', keep_task=keep)
@@ -135,6 +137,7 @@ def test_a_group_shares_its_length_and_tasks_differ():
   assert shown
 
 
+@pytest.mark.slow
 def test_nothing_is_compacted_where_all_fits():
   """Messages and rows equal the whole history's, to the bit."""
   _, want, plain = played(alone=True)
@@ -198,6 +201,7 @@ def test_a_trajectory_is_compacted_so_often():
   assert size.sum(1).max() <= world.limits.capacity.row
 
 
+@pytest.mark.slow
 def test_summaries_count_as_turns_and_none_is_the_last():
   for turns in (2, 5, 6, 8):
     ended, record, _ = played(RULES['own'], turns=turns)

@@ -36,6 +36,7 @@ def weighted(rows):
   return rows.replace(weight=every)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   'name', ['own', *(pytest.param(x, marks=NIGHTLY) for x in ARMS[1:])]
 )

@@ -154,6 +154,7 @@ def test_the_same_as_inside_jit(history):
   assert (want.columns['illegal'] > 0).any()
 
 
+@pytest.mark.slow
 def test_seats_get_what_the_rules_say_and_learn_by_seat():
   texts, attempts = said(24), attempts_of(24)
   stage = bundle()
@@ -244,6 +245,7 @@ def test_a_fault_costs_its_match():
   assert [len(x.turns) for x in ended[12:14]] == [1, 1]
 
 
+@pytest.mark.slow
 def test_a_table_that_hangs_and_one_in_a_process():
   stage = bundle([{'deal': 0}, {'deal': 0, 'at': 1, 'fault': 'hang'}])
   plan = dataclasses.replace(stage.limits, seconds=0.5, start=60.0)

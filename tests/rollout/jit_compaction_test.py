@@ -48,6 +48,7 @@ OTHERS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('name', ['own', *OTHERS])
 def test_the_same_as_on_hosts(name):
   """One world, both rollouts: every token, weight, segment and end."""

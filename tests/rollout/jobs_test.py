@@ -238,6 +238,7 @@ class Crew:
         self._join()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('sigma', [0.5, 1.0, 1.5])
 @pytest.mark.parametrize(('staleness', 'kind'), [(1, 'fixed'), (3, 'latest')])
 def test_batches_of_a_crew_that_dies(sigma, staleness, kind):

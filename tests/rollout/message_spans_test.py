@@ -356,6 +356,7 @@ def toolpo_advantage(name, batch):
   return np.asarray(chain.token_advantage(credit, batch.rows))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   ('name', 'history'), [('fact_corpus', 'full'), ('countdown', 'window')]
 )

@@ -95,6 +95,7 @@ def test_prompts_inside_jit_begin_with_the_notes(history, window):
   assert batch.ids['note_written0'].tolist() == notes.written[:, 0].tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('history', ['turn', 'full'])
 def test_hosts_read_them_before_the_first_observation(history):
   limits = dataclasses.replace(

@@ -54,6 +54,7 @@ def reference(policy, context, ids, temperature=1.0):
   return x[np.arange(len(context) - 1, len(context + ids) - 1), ids]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('temperature', [1.0, 0.7])
 def test_what_is_sampled_has_the_log_probs_that_it_is_scored_with(
   policy, temperature
@@ -103,6 +104,7 @@ def test_the_likeliest_tokens_at_temperature_0(policy):
     context.append(token)
 
 
+@pytest.mark.slow
 def test_a_loss_over_its_parameters_has_a_gradient(policy):
   batch = rl.Batch.from_turns(
     [[[3, 4]]], [[[-1.0, -1.0]]], reward=[[1]], group=[0], context=[[[1, 2]]]

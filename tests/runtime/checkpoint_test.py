@@ -330,6 +330,7 @@ def kill_a_saver(folder, after_line: int, delay: float) -> list[str]:
   return (''.join(lines) + out).split('\n')
 
 
+@pytest.mark.slow
 def test_sigkill_at_any_moment_leaves_a_readable_folder(tmp_path):
   draw = random.Random(0)
   done = 0

@@ -51,6 +51,7 @@ def test_gradients_multiply_float32_as_it_is(tokens, experts):
   assert of_gradient(c, tokens) - statistics == {('bfloat16', None)}
 
 
+@pytest.mark.slow
 def test_rollouts_and_updates_multiply_float32_as_it_is(tmp_path):
   s = sampling.setup(sampling.TINY, str(tmp_path))
   state = update.init(s.algorithm, jax.random.key(0))

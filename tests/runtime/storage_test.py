@@ -176,6 +176,7 @@ def state(x: float) -> dict:
   return {'w': jnp.arange(3000.0) * x, 'n': jnp.int32(x)}
 
 
+@pytest.mark.slow
 def test_checkpoints_in_a_bucket(bucket):  # noqa: F811
   """What is damaged is kept beside, and what was cut short is removed."""
   folder = storage.path(bucket) / 'checkpoints'

@@ -185,6 +185,7 @@ def elsewhere():
   return batch.replace(turns=batch.turns.replace(state=state))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('form', lib.FORMS)
 def test_a_turn_that_was_never_labelled_is_paid_as_its_look_alike(form):
   signal, state, told = learned(form)

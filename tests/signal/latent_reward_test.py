@@ -103,6 +103,7 @@ def test_one_pair_of_a_new_user_reveals_what_it_likes():
   assert sum(before) == pytest.approx(1.0)  # without labels: one for everyone
 
 
+@pytest.mark.slow
 def test_without_latents_one_reward_is_for_everyone():
   """The idea taken out: what is right of one is wrong of the other."""
   state, _ = learned(latents=0)
@@ -113,6 +114,7 @@ def test_without_latents_one_reward_is_for_everyone():
   assert sum(each) == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_pairs_that_were_not_shown_are_predicted():
   _, told = learned()
   right, n = told[f'{lib.NAME}/pair_accuracy']
@@ -165,6 +167,7 @@ def test_the_divergence_is_the_integral():
   np.testing.assert_array_equal(zero, [0.0])
 
 
+@pytest.mark.slow
 def test_a_frozen_model_asks_for_so_many_labels_and_no_more():
   state = make_state()
   parameters = state.params
@@ -208,6 +211,7 @@ def tasks_of(users, groups):
   return registry.bind('curate', 'every_pair', {})(batch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('labels', [1, 3, 7, 100])
 def test_labels_are_of_as_many_groups_as_there_are(labels):
   batch = tasks_of([4, 7], 3)
@@ -232,6 +236,7 @@ def test_labels_are_of_as_many_groups_as_there_are(labels):
   assert len({group[p] for p in first}) == len(first)  # a pair of each
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('number', [USERS, 3e9, -1.0, np.nan])
 def test_a_stranger_is_not_taken_for_another_user(number):
   batch, _ = make_batch([3, USERS - 1, 0])
@@ -259,6 +264,7 @@ def test_numbers_of_users_must_fit():
     validate.config(c)
 
 
+@pytest.mark.slow
 def test_a_precision_has_bounds():
   """Outside of them nothing overflows, and nothing is pushed further."""
   batch, _ = make_batch([0, 1])
@@ -275,6 +281,7 @@ def test_a_precision_has_bounds():
   np.testing.assert_allclose(got, pairs * np.e, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_model_that_learns_forgets_the_labels_of_before():
   """They were read by another network."""
   state = told_by(make_state(), 7, range(KINDS))

@@ -128,6 +128,7 @@ def test_scores_loss_and_accuracy_are_those_of_loops(how, noise):
     np.testing.assert_array_equal(got, [(right[i], n), (good[i], n)])
 
 
+@pytest.mark.slow
 def test_each_head_learns_its_own_dimension():
   """All combinations occur, so that no head can stand in for another."""
   state = learned()

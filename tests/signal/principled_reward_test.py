@@ -160,6 +160,7 @@ def agreement(scores):
   return out
 
 
+@pytest.mark.slow
 def test_the_same_trajectories_are_ordered_by_what_it_reads():
   scores, _ = learned()
   assert min(agreement(scores).values()) == 1.0

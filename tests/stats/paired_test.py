@@ -124,6 +124,7 @@ def test_five_in_a_hundred_are_told_unless_said_otherwise():
   assert paired.verdict(1, 9, 8, 0.06) == 'not seen'
 
 
+@pytest.mark.slow
 def test_planted_differences_are_found_as_often_as_predicted():
   r = np.random.default_rng(0)
   n, sd, effect = 10, 4.1, 4.0

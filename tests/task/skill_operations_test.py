@@ -82,6 +82,7 @@ def test_the_text_that_a_service_reads():
   )
 
 
+@pytest.mark.slow
 def test_the_text_is_bounded():
   """However many skills there are; it says that it leaves some out."""
   parts = tuple(('x' * 60, f'{i:04}') for i in range(3000))

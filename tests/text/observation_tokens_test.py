@@ -99,6 +99,7 @@ def few(n):
   return mean + 5 * np.sqrt(mean) + 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('changes', [2, 3, 64])
 def test_near_duplicate_boards_collide_no_more_than_chance(changes):
   rng = np.random.default_rng(2)

@@ -93,6 +93,7 @@ def alive(pid: str) -> bool:
   return state.split()[0] != 'Z'
 
 
+@pytest.mark.slow
 def test_its_tools_are_tools_and_end_with_it(server):
   """One server for all: starting one takes a second."""
   tools = {tool.name: tool for tool in server.tools}
@@ -127,6 +128,7 @@ def test_its_tools_are_tools_and_end_with_it(server):
     tools['add'](a=2, b=3)
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_costs_its_calls_and_starts_again(command):
   with started(command, restarts=1) as server:
     tools = {tool.name: tool for tool in server.tools}

@@ -446,6 +446,7 @@ def combined(inner):
   ).flatmap(lambda x: st.fixed_dictionaries({k: keywords[k] for k in x}))
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(
   st.recursive(PLAIN, combined, max_leaves=6),

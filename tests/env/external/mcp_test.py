@@ -83,6 +83,7 @@ def test_it_is_a_family(folder):
   assert 'call' in parts
 
 
+@pytest.mark.slow
 def test_episodes(folder):
   """One server after another, which has seen nothing of the last episode.
 

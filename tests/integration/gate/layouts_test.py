@@ -243,6 +243,7 @@ def by_day(pairs, *sides):
 BY_DAY = ('none', layouts.N), ('explicit', MICRO), ('explicit', FOLDED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   ('kind', 'micro'),
   by_day(BY_DAY, KINDS, (layouts.N, MICRO, FOLDED)),

@@ -95,6 +95,7 @@ def test_figures_of_one_size_count_the_same_work(measured):
   assert ops['iteration'] > ops['decode'] > ops['prefill']
 
 
+@pytest.mark.slow
 def test_a_case_without_a_bound_is_timed_all_the_same():
   told = []
   out = harness.run(sampling.TINY, '', 1, ['store'], told.append)

@@ -84,11 +84,13 @@ def test_what_to_change(checkpoint):
   assert 'mesh.fsdp=8' in told
 
 
+@pytest.mark.slow
 def test_what_nothing_can_change(checkpoint):
   text = report.report(tiny(), 'v5e-4', checkpoint(64))
   assert re.search(r'does not fit, and neither .* \(LoRA\), or take more', text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('kind', ['v5e-4', '1xH100', 'v5p-16'])
 @pytest.mark.parametrize('layers', [2, 24])
 def test_the_fewest_devices_on_which_it_fits(checkpoint, kind, layers):

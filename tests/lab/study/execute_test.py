@@ -116,6 +116,7 @@ def write(run) -> None:
   (folder / runs.DONE).write_text('')
 
 
+@pytest.mark.slow
 def test_one_worker_and_two_that_were_killed_report_the_same(
   tmp_path, monkeypatch
 ):

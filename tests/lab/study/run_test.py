@@ -1,5 +1,7 @@
 """Comparisons: fair by construction, and right where the truth is known."""
 
+import pytest
+
 from agentrl.lab.study import execute, tabular_runner
 from agentrl.lab.study import run as study_run
 
@@ -13,6 +15,7 @@ TRAINED = (
 )
 
 
+@pytest.mark.slow
 def test_the_studies_that_come_along_fit_together(tmp_path):
   for name in TRAINED:
     s = study_run.load(f'configs/studies/{name}.py')

@@ -145,6 +145,7 @@ def test_a_run_without_a_row_yet(runs, tmp_path):
   assert '<figure' not in alone
 
 
+@pytest.mark.slow
 def test_what_differs_is_told_of_every_run(runs):
   text = page.page(runs)
   table = text[text.index('id="config"') : text.index('id="numbers"')]

@@ -104,6 +104,7 @@ def replaced(x, text):
   return text if isinstance(x, str) else x
 
 
+@pytest.mark.slow
 def test_all_text_is_escaped(report):
   evil = '<script>alert("1")</script>\'&amp;'
   found = parsed_page.Page(study_page.page(replaced(report, evil)))

@@ -101,6 +101,7 @@ def tokens(rng, n):
 KINDS = ({}, {'temperature': 0.0}, {'top_k': 4}, {'top_p': 0.5})
 
 
+@pytest.mark.slow
 def test_conversations_with_evictions_and_forks():
   """Three turns of eight sequences on three slots; two fork from another.
 

@@ -75,6 +75,7 @@ def test_many_threads_get_what_each_would_alone(model):
       assert got == plainly(params(), f'{text}\n', *rest)
 
 
+@pytest.mark.slow
 def test_two_on_a_mesh_answer_at_the_same_time():
   sizes = Sizes(slots=4, capacity=64, burst=4, chunk=8, lanes=2)
   given = params(0), params(1)

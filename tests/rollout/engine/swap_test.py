@@ -103,6 +103,7 @@ def converse(e: Engine, swaps, *, drain, kinds, weights=params):
   return seen
 
 
+@pytest.mark.slow
 @MODES
 def test_tokens_are_those_of_a_replay_by_their_versions(drain):
   """Three slots for eight sequences, with prefixes that they share."""
@@ -322,6 +323,7 @@ def test_a_swap_costs_what_was_cached():
   assert e.counts['prefilled_again'] == again
 
 
+@pytest.mark.slow
 def test_all_that_is_prefilled_but_the_first_time_is_counted_again():
   """A swap may come in the midst of what the last one began."""
   rng, size = np.random.default_rng(11), [30, *[4] * 16]

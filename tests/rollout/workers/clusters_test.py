@@ -202,6 +202,7 @@ def test_a_removed_node_costs_nothing(family, expected):
   assert lost > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   ('worker', 'address'),
   [

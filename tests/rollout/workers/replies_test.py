@@ -40,6 +40,7 @@ BAD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('place', ['thread', 'process', *rooms.CLUSTERS])
 def test_bad_answers_in_every_place(place):
   """One room each; the fault costs the environment, and not the room."""

@@ -64,6 +64,7 @@ def check_odd(field, of, check):
       assert '\n' not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_fields_are_refused_what_is_outside_of_their_domains():
   seen = set()
   for name, c in configs():

@@ -2,6 +2,7 @@
 
 import jax
 import numpy as np
+import pytest
 
 from agentrl.configs import base, grpo, oprl
 from agentrl.learner import update
@@ -20,6 +21,7 @@ def _played(c, tmp_path):
   return s, state, attempts, jax.device_get(record)
 
 
+@pytest.mark.slow
 def test_scores_are_those_that_the_update_learns_from(tmp_path):
   c = grpo.get_config('tiny,env=frozen_lake')
   base.role(c, 'reward', lr=1e-3, heads=1)

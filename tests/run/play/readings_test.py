@@ -237,6 +237,7 @@ def test_hints_that_do_not_fit(tmp_path):
     build.experiment(c)
 
 
+@pytest.mark.slow
 def test_what_is_recalled_is_read_by_the_reading_alone(tmp_path):
   """Half of the tasks have an entry; the policy sees none of them."""
   c = lake(tmp_path, source='memory')

@@ -30,6 +30,7 @@ def folder(tmp_path_factory):
   return tmp_path_factory.mktemp('data')
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('illegal', ['forfeit', 'random'])
 def test_moves_are_read_from_the_policy(folder, illegal):
   s = experiment(folder, illegal=illegal)

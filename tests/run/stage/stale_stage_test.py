@@ -3,6 +3,7 @@
 import chex
 import jax
 import numpy as np
+import pytest
 
 from agentrl import loop
 from agentrl.configs import relax_async
@@ -16,6 +17,7 @@ from agentrl.run.stage import stages as stages_lib
 from tests.run import small_configs
 
 
+@pytest.mark.slow
 def test_a_stale_batch_is_sampled_by_the_policy_before(tmp_path):
   """Its tokens, keys and ages; what the state holds; what a stage forgets."""
   c = relax_async.get_config('tiny')

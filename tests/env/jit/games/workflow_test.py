@@ -267,6 +267,7 @@ def test_every_match_is_that_of_plain_rules(name):
   assert kinds == {a for line in flow['roles'] for a in line.split()[1:]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('name', list(FLOWS))
 def test_experts_solve_every_task_that_can_be_solved(name):
   env = family.Workflow(**FLOWS[name]).env()
@@ -314,6 +315,7 @@ def planner(cost):
   return workflow.Workflow(problem, table, (), cost)
 
 
+@pytest.mark.slow
 def test_the_planners_best_plans_are_a_front_of_gain_and_searches():
   """By enumeration: a search is worth its cost until 1 - 1/E pays it no more.
 

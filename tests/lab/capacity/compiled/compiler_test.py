@@ -57,17 +57,20 @@ def test_the_schedule_is_read_and_code_generation_not_awaited():
   assert not made.graphs[0].graphs
 
 
+@pytest.mark.slow
 def test_of_a_card_graphs_are_read_as_well():
   made = compiler.compiled(job('scheduled', CARD))
   assert made.graphs == (Graphs(graphs=1, captured=1, alone=1),)
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_told_with_its_size():
   made = compiler.compiled(job('refused'))
   assert made.hbm == 20.5 * 2**30
   assert 'exceeds available HBM (15.75G)' in made.refused
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   ('program', 'seconds', 'words'),
   [

@@ -13,6 +13,7 @@ from agentrl.model import policy
 from agentrl.run.check import fields
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(('order', 'copies'), [('fixed', 3), ('latest', 0)])
 def test_an_update_is_given_the_earlier_versions(order, copies):
   target = targets.Target('cpu', '1')

@@ -79,6 +79,7 @@ def test_a_program_is_run_over_every_move(sandbox):
   assert programs.parts_of(program) == {'key nearer': 0.5, 'key fetched': 2.0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('mistake', programs.MISTAKES)
 def test_a_program_that_is_wrong_costs_itself(sandbox, mistake):
   w = World(1)

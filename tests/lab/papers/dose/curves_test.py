@@ -119,6 +119,7 @@ def test_a_world_with_one_kind_of_error_has_one_curve(tmp_path):
   assert Image.open(tmp_path / 'one.png').size[0] > 0
 
 
+@pytest.mark.slow
 def test_a_study_with_a_language_model_has_the_same_curves():
   made = study_run.load('configs/studies/dose_language.py')
   execute.check_all(made, 'nowhere')

@@ -185,6 +185,7 @@ def learned(signals, steps=3):
   return state, metrics, phi
 
 
+@pytest.mark.slow
 def test_nothing_is_learned_from_what_is_measured():
   with_it, metrics, phi = learned((NAME, 'implicit_prm'))
   without, *_ = learned(('implicit_prm',))

@@ -37,6 +37,7 @@ def test_fast_arms_win_as_finished_unless_weighted():
   assert np.all(ends('as finished', 'raw weighted') > 0.9)
 
 
+@pytest.mark.slow
 def test_in_order_fast_arms_do_not_win_for_being_fast():
   assert np.all(ends('in order', 'raw', updates=60) > 0.9)
   assert np.all(ends('in order', 'raw', 'worse', updates=60) < 0.1)
@@ -50,6 +51,7 @@ def test_weights_choose_what_is_slow_where_nothing_is_to_undo():
   assert np.all(end('centred weighted') < 0.1)
 
 
+@pytest.mark.slow
 def test_what_is_cut_stays_unseen():
   assert np.all(ends('cut', 'raw', updates=100) < 0.1)
   assert np.all(ends('cut', 'raw weighted', updates=100) > 0.9)

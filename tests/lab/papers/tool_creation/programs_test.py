@@ -14,6 +14,7 @@ def sandbox():
   return Sandbox(programs.LIMITS._replace(seconds=5.0))  # on a busy machine
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   ('body', 'fault'),
   [
