@@ -22,7 +22,6 @@ DESIGNS = (
   'self_play',
   'session_memory',
   'training_free',
-  'training_free_more',
 )
 
 _DESIGN = cli.flag('design', None, domain.OneOf(*DESIGNS), 'What is compared')
