@@ -90,25 +90,18 @@ def fitted(x: Begun, steps: int) -> TrainState:
   return state
 
 
-def judged(stage: Stage, state: TrainState, batch: Batch, labelled=False):
-  """Advantages that a stage gives a batch: [groups, G]; and the state behind.
-
-  Args:
-    labelled: whether it has scored the batch once before
-  """
+def judged(stage: Stage, state: TrainState, batch: Batch) -> np.ndarray:
+  """Advantages that a stage gives a batch: [groups, G]."""
   alg = stage.algorithm
 
   @jax.jit
   def score(state, batch):
     _, batch, _ = update_lib.curated(alg, state, batch)
-    state, signals, _ = update_lib.run_signals(alg, state, batch, {})
+    _, signals, _ = update_lib.run_signals(alg, state, batch, {})
     credit, _ = update_lib.compute_advantage(alg, batch, signals)
-    return state, credit.turn[:, 0]
+    return credit.turn[:, 0]
 
-  if labelled:
-    state, _ = score(state, batch)
-  after, credit = score(state, batch)
-  return np.asarray(credit).reshape(-1, GROUP), after
+  return np.asarray(score(state, batch)).reshape(-1, GROUP)
 
 
 def total(batch, name):
@@ -139,7 +132,7 @@ def test_salmon_is_steered_by_the_principles_that_its_model_reads(tmp_path):
   credit = {}
   for use in PRINCIPLES:
     c = config('salmon', tmp_path, **few, **{f'{name}.use': use})
-    credit[use], _ = judged(opened(c, 'rl')[1], state, x.batch)
+    credit[use] = judged(opened(c, 'rl')[1], state, x.batch)
   liked = {n: total(x.batch, n) for n in ('apples', 'berries', 'spoilt')}
   for use, want in (('apples', 'apples'), ('berries', 'berries')):
     assert agreement(credit[use], liked[want]) > 0.8
@@ -147,30 +140,6 @@ def test_salmon_is_steered_by_the_principles_that_its_model_reads(tmp_path):
   assert agreement(credit['apples'], liked['spoilt']) > 0.6
   assert agreement(credit['fresh_apples'], liked['spoilt']) < 0.4
   assert agreement(credit['apples'], credit['berries']) < 0.7
-
-
-@pytest.mark.slow
-def test_vpl_pays_users_by_what_their_labels_tell(tmp_path):
-  """The same answers, other rewards; by another user's latent they pay less."""
-  state = fitted(begun(config('vpl', tmp_path), 'judge'), 250)
-  told, credit = {}, {}
-  for user in (16, 17):
-    x = begun(config('vpl', tmp_path, **{'env.first': user}), 'rl')
-    knows = x.state.replace(params=state.params)
-    credit[user], after = judged(x.stage, knows, x.batch, labelled=True)
-    told[user] = x, after
-  rows = [x.batch.rows.tokens for x, _ in told.values()]
-  np.testing.assert_array_equal(*rows)
-  for user, other in ((16, 17), (17, 16)):
-    x, after = told[user]
-    liked, theirs = total(x.batch, 'env'), told[other][1].signal
-    assert agreement(credit[user], liked) > 0.75
-    # Its labels are taken for the other's.
-    swap = lambda a, b, at=user, of=other: a.at[at].set(b[of])  # noqa: E731
-    mixed = jax.tree.map(swap, after.signal, theirs)
-    wrong, _ = judged(x.stage, after.replace(signal=mixed), x.batch)
-    assert agreement(wrong, liked) < agreement(credit[user], liked) - 0.1
-  assert agreement(credit[16], credit[17]) < 0.6
 
 
 def first_factor(values, i, j):
