@@ -239,6 +239,16 @@ def test_the_newest_note_of_every_trajectory_is_written():
   assert written(texts.notes(made, 8)) == {10: [7, 2], 12: [1, 2], 14: [4, 2]}
 
 
+@pytest.mark.parametrize('write', ['solution', 'note'])
+def test_trajectories_of_elsewhere_are_refused(write):
+  """Those of a file or a buffer may be of held-out tasks."""
+  made = told(notes=[(0, 0), (3, 0), (4, 0)])
+  assert written(texts.WRITERS[write](made, 8))
+  source = made.ids['source'].at[:].set(1)
+  made = made.replace(ids=made.ids | {'source': source})
+  assert not written(texts.WRITERS[write](made, 8))
+
+
 def test_an_update_writes_and_the_bank_is_bounded():
   memory = registry.bind('memory', 'texts', {'capacity': 1, 'tokens': 4})()
   bank = memory.init(told(), 99)
