@@ -121,7 +121,7 @@ def agreement(got, want):
 PRINCIPLES = ('apples', 'berries', 'fresh_apples')
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_salmon_is_steered_by_the_principles_that_its_model_reads(tmp_path):
   """One model, fitted once: without texts it would have one opinion."""
   name = 'hp.signal.principled_reward'

@@ -24,7 +24,7 @@ PREFERRED = {
   'salmon': {'judge': {'reward'}, 'rl': {'policy'}},
   'vpl': {'judge': {'reward'}, 'rl': {'policy'}},
 }
-# Inside jit learned_rewards_test.py has two of them, by day.
+# Inside jit learned_rewards_test.py has one of them, by day.
 DAILY = (('recrm_bench', (1, 1)),)
 CASES = [
   pytest.param(
