@@ -38,7 +38,6 @@ def get_config(arg=''):
   c = base.get_config(arg, method='coopetition_gym', env='coopetition')
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'center', 'scale')
-  seats = ('agent',) if 'agent' in envs.columns(c) else ()
   for link in ('center', 'scale'):
-    base.hp(c, 'episode', link, by=('group', *seats))
+    base.hp(c, 'episode', link, by=envs.same_seat(c))
   return base.finish(c)

@@ -47,9 +47,8 @@ def get_config(arg=''):
   c = base.get_config(arg, method='cpr_norms', env='norms')
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'center', 'scale')
-  seats = ('agent',) if 'agent' in envs.columns(c) else ()
   for link in ('center', 'scale'):
-    base.hp(c, 'episode', link, by=('group', *seats))
+    base.hp(c, 'episode', link, by=envs.same_seat(c))
   if c.env.name == 'norms':
     c.rollout.group_size = 16  # four matches
     c.env.selfish = 1

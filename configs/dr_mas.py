@@ -26,7 +26,6 @@ def get_config(arg=''):
   c = base.get_config(arg, method='dr_mas')
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'center', 'scale')
-  agents = ('agent',) if 'agent' in envs.columns(c) else ()
   for link in ('center', 'scale'):
-    base.hp(c, 'episode', link, by=('group', *agents), unit='turn')
+    base.hp(c, 'episode', link, by=envs.same_seat(c), unit='turn')
   return base.finish(c)

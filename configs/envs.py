@@ -425,6 +425,11 @@ def columns(c: ConfigDict) -> tuple[str, ...]:
   return ('agent', 'seat', 'match') if seated else ()
 
 
+def same_seat(c: ConfigDict) -> tuple[str, ...]:
+  """Names the ids of trajectories that compare: one group, and one seat."""
+  return ('group', 'agent') if 'agent' in columns(c) else ('group',)
+
+
 def spans(c: ConfigDict) -> tuple[str, ...]:
   """Names message parts that the environment tells apart, see types.Span.
 

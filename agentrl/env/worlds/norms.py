@@ -172,7 +172,7 @@ def level(task: Mapping[str, Any], seats: int, most: int) -> int:
 
 
 def begin(rules: Norms, task: Mapping[str, Any]) -> State:
-  """Begins a match: nobody has anything, and nothing is voted."""
+  """Begins a match: seats own nothing, and the norm allows the most."""
   nothing = (0,) * rules.players
   return State(0, task['pool'], rules.most, nothing, nothing, nothing)
 

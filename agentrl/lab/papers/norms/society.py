@@ -109,7 +109,7 @@ def fined_by(
   agents: Sequence[Traits],
   u: np.ndarray,
 ) -> list[int | None]:
-  """Returns whom each agent fines, None for nobody; u is [S], uniform."""
+  """Returns the seat that each agent fines, or None; u is [S], uniform."""
   out: list[int | None] = []
   for i, x in enumerate(agents):
     other = norms.heard_of(task, 'watched', state.round, i, len(agents))
