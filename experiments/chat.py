@@ -3,8 +3,9 @@
   python -m experiments.chat --workdir=runs/mine
 
 A line is a message, and q ends the conversation. Tools that the agent calls are
-those of its world, on a held-out task. What was said is a trajectory of the
-viewer, below <workdir>/conversations or in --out.
+those of its world, on a held-out task. What was trained on one turn reads each
+message alone. What was said is a trajectory of the viewer, below
+<workdir>/conversations or in --out.
 """
 
 import os

@@ -104,6 +104,8 @@ class PersonFamily:
 def config_of(run: str) -> Config:
   """Returns the config of a run for one conversation, as long as trained on.
 
+  What was trained on one turn reads every message alone.
+
   Raises:
     ValueError: its world is played inside jit, or it does not read all turns.
   """
@@ -118,13 +120,15 @@ def config_of(run: str) -> Config:
       f' env.name={c.env.name!r}; watch it with experiments.play, or talk to it'
       ' at the address of experiments.serve'
     )
-  changes = {
+  changes: dict[str, Any] = {
     'rollout.context': world.limits.context,
     'rollout.max_turns': TURNS,
     'host.step_timeout': _PATIENCE,
     'host.reset_timeout': _PATIENCE,
     'host.episode_timeout': _PATIENCE,
   }
+  if world.limits.turns == 1:
+    changes['rollout.history'] = 'turn'
   return fields.changed(s.config, changes)
 
 
@@ -164,6 +168,8 @@ def converse(
   params = algorithm.full_params(s.algorithm.context, state.params)
   index = len(s.train) + seed % len(s.test)
   show(f'{describe.title(s)}, step {step}; {QUIT} ends the conversation', '')
+  if c.rollout.history == 'turn':
+    show('Trained on one turn: it reads each message alone.', '')
   attempts = collect.attempts_at(np.array([index]), TURNS).replace(
     temperature=np.full(1, temperature, np.float32)
   )

@@ -1,6 +1,7 @@
 """A person talks with an agent: lines, calls of tools, how it ends."""
 
 import itertools
+import json
 
 import numpy as np
 import pytest
@@ -73,6 +74,24 @@ def test_folders_do_not_overwrite_each_other(tmp_path):
   assert chat.free_folder(str(tmp_path)) == str(tmp_path / '000')
   (tmp_path / '000').mkdir()
   assert chat.free_folder(str(tmp_path)) == str(tmp_path / '001')
+
+
+@pytest.mark.slow
+def test_an_agent_of_one_turn_reads_each_message_alone(tmp_path):
+  c = countdown('tiny,env=jsonl')
+  c.env.update(dict(path='examples/sums.jsonl', verifier='numeric'))
+  c.rollout.max_turns = 1
+  c.steps, c.sft.steps, c.eval.episodes = 0, 1, 4
+  c.data, run = str(tmp_path / 'data'), str(tmp_path / 'run')
+  runner.run(c, run)
+  out = tmp_path / 'out'
+  how = dict(temperature=0.0, seed=1, out=str(out))
+  lines = ['hello', 'over there', 'hello']
+  chat.converse(run, lines, lambda *x: None, **how)
+  (logged,) = out.rglob('*.jsonl')
+  turns = json.loads(logged.read_text().splitlines()[0])['turns']
+  first, other, again = (x['said']['tokens'] for x in turns)
+  assert first == again != other
 
 
 @pytest.mark.nightly
