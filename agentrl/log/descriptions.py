@@ -135,6 +135,7 @@ METRICS: Mapping[str, Description] = {
     ('texts/score', '0 to 1', 'mean (decisive + 1) / (read + 2) of entries'),
     ('texts/read', 'share', 'entries that were read at all'),
     ('texts/tokens', 'tokens', 'of an entry, mean'),
+    ('texts/refused', 'operations', 'that no training task was to write'),
     ('skills/library', 'skills', 'that a service has found to be mastered'),
     ('skills/practised', 'skills', 'in practice'),
     ('skills/success', 'share', 'solved of their newest attempts'),

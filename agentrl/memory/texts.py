@@ -1,10 +1,10 @@
 """A bank of texts: written after an update, read before later attempts.
 
-An entry has come from a training task, and knows what came of it: how often it
-was read, and how often what read it was solved. What stands in the bank is read
-by components of the slot 'recall', and by nothing else. It is a bounded array
-of tokens in the TrainState, so that checkpoints hold it and a run that was
-killed goes on bit for bit.
+An entry has come from a training task, of another none is taken, and knows what
+came of it: how often it was read, and how often what read it was solved. What
+stands in the bank is read by components of the slot 'recall', and by nothing
+else. It is a bounded array of tokens in the TrainState, so that checkpoints
+hold it and a run that was killed goes on bit for bit.
 """
 
 import functools
@@ -53,10 +53,12 @@ class TextBank(struct.PyTreeNode):
   decisive: Array  # [C] f32  those of them that were solved
   earned: Array  # [C] f32  sum of the returns of those that read it
   reward: Array  # [C] f32  return of the attempt that it is; 0: of none
+  tasks: Array  # [] i32  training tasks; held-out ones have the next numbers
+  refused: Array  # [] i32  operations so far that another task was to write
 
 
-def empty(capacity: int, width: int) -> TextBank:
-  """Makes a bank without entries."""
+def empty(capacity: int, width: int, tasks: int) -> TextBank:
+  """Makes a bank without entries, for a number of training tasks."""
   return TextBank(  # a buffer each: a state is donated
     tokens=jnp.zeros((capacity, width), jnp.int32),
     length=jnp.zeros(capacity, jnp.int32),
@@ -66,6 +68,8 @@ def empty(capacity: int, width: int) -> TextBank:
     decisive=jnp.zeros(capacity),
     earned=jnp.zeros(capacity),
     reward=jnp.zeros(capacity),
+    tasks=jnp.int32(tasks),
+    refused=jnp.int32(0),
   )
 
 
@@ -217,6 +221,7 @@ def applied(
     entry <  0, length = 0   NOOP
 
   An operation on an entry that was written anew since it was seen does nothing.
+  One about a task that is not a training task is refused, and counted.
   Additions take empty places first, then those of the lowest value, of equal
   ones the oldest, but none that this step has written; what finds no place is
   left out.
@@ -228,7 +233,9 @@ def applied(
     value: of every entry, [C]
   """
   capacity = bank.length.shape[0]
-  old = new.entry >= stay
+  known = (new.task >= 0) & (new.task < bank.tasks)
+  refused = jnp.sum(~known & ((new.entry >= 0) | (new.length > 0)))
+  old = known & (new.entry >= stay)
   old &= bank.written[jnp.maximum(new.entry, 0)] == new.seen
   later = jnp.triu(new.entry[:, None] == new.entry[None], 1) & old[None]
   again = jnp.any(later, axis=1)
@@ -238,9 +245,9 @@ def applied(
     length=bank.length.at[at].set(new.length, mode='drop'),
     written=bank.written.at[at].set(step, mode='drop'),
   )
-  add = (new.entry < 0) & (new.length > 0)
-  known = likeness.alike(new, bank, merge) & (bank.length > 0)[None]
-  add &= ~jnp.any(known, axis=1)
+  add = known & (new.entry < 0) & (new.length > 0)
+  there = likeness.alike(new, bank, merge) & (bank.length > 0)[None]
+  add &= ~jnp.any(there, axis=1)
   earlier = jnp.tril(likeness.alike(new, new, merge), -1) & add[None]
   add &= ~jnp.any(earlier, axis=1)
   live = bank.length > 0
@@ -263,6 +270,8 @@ def applied(
     decisive=put(bank.decisive, 0.0),
     earned=put(bank.earned, 0.0),
     reward=put(bank.reward, new.reward),
+    tasks=bank.tasks,
+    refused=bank.refused + refused,
   )
 
 
@@ -400,7 +409,8 @@ def texts(
     s = (decisive + 1) / (read + 2);   dropped if s < floor and read >= reads
 
   The three of a step in this order: what was read is counted, entries are
-  dropped, the operations of `write` are applied. A held-out task never writes.
+  dropped, the operations of `write` are applied. Those about a held-out task
+  are refused, and counted in `texts/refused`.
 
   Args:
     capacity: C, entries; the one of the lowest score makes room, with decay
@@ -450,7 +460,7 @@ def texts(
 
   def init(batch: Batch, tasks: int) -> TextBank:
     check(batch, write)
-    return empty(capacity, tokens)
+    return empty(capacity, tokens, tasks)
 
   return Memory(init=init, write=put, measure=measure)
 
@@ -480,4 +490,5 @@ def measure(bank: TextBank) -> Metrics:
     'texts/score': (jnp.sum(live * score(bank)), count),
     'texts/read': (jnp.sum(live * (bank.read > 0)), count),
     'texts/tokens': (jnp.sum(live * bank.length), count),
+    'texts/refused': (bank.refused, one),
   }

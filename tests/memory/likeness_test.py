@@ -29,7 +29,7 @@ def bank(some):
   for row, x in zip(tokens, some, strict=True):
     row[: len(x)] = x
   length = jnp.array([len(x) for x in some], jnp.int32)
-  made = texts.empty(len(some), W)
+  made = texts.empty(len(some), W, 1)
   return made.replace(tokens=jnp.asarray(tokens), length=length)
 
 

@@ -11,6 +11,7 @@ from agentrl.types import Batch, Status, Written
 from tests import errors
 
 C, W = 6, 3
+TASKS = 8  # training tasks; of 9, so that one is held out
 
 
 @jax.jit
@@ -74,6 +75,7 @@ def score(x):
 
 def reference(entries, seen, new, step):
   """The same in plain Python."""
+  new = [x for x in new if x['task'] < TASKS]
   for (entry, written), solved, counts in seen:
     if counts and entry >= 0 and entries[entry]['written'] == written:
       entries[entry]['read'] += 1
@@ -117,9 +119,12 @@ def test_it_is_a_list_of_entries(seed):
     dict(text=[], task=-1, written=-1, read=0, decisive=0, reward=0)
     for _ in range(C)
   ]
-  bank = texts.empty(C, W)
+  bank, refused = texts.empty(C, W, TASKS), 0
   for step in range(12):
     new = operations(rng, entries, step)
+    refused += sum(
+      x['task'] >= TASKS and (x['entry'] >= 0 or x['text'] != []) for x in new
+    )
     read = [(int(i), entries[i]['written']) for i in rng.integers(0, C, 4)]
     read[0] = (-1, -1)
     read[1] = (read[1][0], read[1][1] - 1)  # it is another one by now
@@ -141,6 +146,7 @@ def test_it_is_a_list_of_entries(seed):
         assert (got.read[i], got.decisive[i]) == (x['read'], x['decisive'])
         assert got.reward[i] == x['reward']
         assert got.task[i] == x['task'] or got.written[i] != step
+  assert bank.refused == refused > 0
 
 
 # What is written.
@@ -218,7 +224,7 @@ def test_texts_that_are_alike_are_merged():
     )
 
   apply = jax.jit(texts.applied, static_argnames='merge')
-  bank = apply(texts.empty(C, W), new([1, 2, 1], *[[]] * 3), 0, merge=0.8)
+  bank = apply(texts.empty(C, W, 9), new([1, 2, 1], *[[]] * 3), 0, merge=0.8)
   bank = bank.replace(read=bank.read.at[0].set(3))
   # Cosines with [1, 2, 1] are 1, 0.34 and 0.29; of [3, 3, 1] and [3, 3] 0.85.
   more = new([1, 2, 1], [2, 2], [3, 3, 1], [3, 3])
@@ -249,6 +255,21 @@ def test_trajectories_of_elsewhere_are_refused(write):
   assert not written(texts.WRITERS[write](made, 8))
 
 
+@pytest.mark.parametrize('write', ['solution', 'note'])
+def test_what_a_held_out_task_writes_is_refused(write):
+  """Those have the numbers after the training tasks; evaluation is theirs."""
+  hp = {'capacity': 8, 'tokens': 8, 'write': write}
+  memory = registry.bind('memory', 'texts', hp)()
+  made = told(notes=[(1, 0), (3, 0)])  # of tasks 10 to 15
+  size = {'solution': 4, 'note': 2}[write]
+  for tasks, held_out in ((14, 0), (12, 1), (10, 2)):
+    bank = jax.jit(memory.write)(memory.init(made, tasks), made, None, 0)
+    live = np.asarray(bank.length) > 0
+    assert sorted(np.asarray(bank.task)[live]) == [11, 13][: 2 - held_out]
+    assert set(np.asarray(bank.length)[live]) <= {size}
+    assert memory.measure(bank)['texts/refused'][0] == held_out
+
+
 def test_an_update_writes_and_the_bank_is_bounded():
   memory = registry.bind('memory', 'texts', {'capacity': 1, 'tokens': 4})()
   bank = memory.init(told(), 99)
@@ -264,7 +285,7 @@ def test_an_update_writes_and_the_bank_is_bounded():
 def test_under_a_decay_the_best_stays_where_few_solve():
   """By score a bad entry that is forgotten would be above the best."""
   away = 0.9**60  # the third was read by 100, none solved, long ago
-  bank = texts.empty(4, W).replace(
+  bank = texts.empty(4, W, 9).replace(
     length=jnp.ones(4, jnp.int32),
     tokens=jnp.arange(1, 13).reshape(4, W),
     written=jnp.arange(4),
@@ -292,7 +313,7 @@ def test_under_a_decay_the_best_stays_where_few_solve():
 
 
 def test_an_entry_that_is_not_read_keeps_its_mean_and_not_its_worth():
-  bank = texts.empty(2, W).replace(
+  bank = texts.empty(2, W, 9).replace(
     length=jnp.ones(2, jnp.int32), written=jnp.zeros(2, jnp.int32),
     read=jnp.array([8.0, 8.0]), decisive=jnp.array([8.0, 0.0]),
     earned=jnp.array([8.0, 0.0]),

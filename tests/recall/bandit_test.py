@@ -81,7 +81,7 @@ def played(slot, written, reward):
 
 
 def test_what_readers_earn_is_summed_in_their_entry_alone():
-  bank = texts.empty(3, 1).replace(
+  bank = texts.empty(3, 1, 9).replace(
     length=jnp.ones(3, jnp.int32), written=jnp.array([4, 5, 6])
   )
   batch = played([0, 1, 0, -1, 2], [4, 5, 4, -1, 5], [0.5, -1, 0.25, 9, 9])
@@ -97,7 +97,7 @@ def test_it_comes_to_read_the_entry_that_helps():
   """Of four that are solved in .2, .4, .9 and .5 of the attempts."""
   rng = np.random.default_rng(3)
   rate = np.array([0.2, 0.4, 0.9, 0.5])
-  bank = texts.empty(4, 1).replace(
+  bank = texts.empty(4, 1, 9).replace(
     length=jnp.ones(4, jnp.int32), written=jnp.zeros(4, jnp.int32)
   )
   credited, read = jax.jit(texts.credited), []

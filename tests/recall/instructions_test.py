@@ -62,7 +62,7 @@ def test_instructions_are_drawn_by_what_readers_earn():
 
 def test_what_was_earned_before_counts_less():
   """The means are those of discounted sums, in float64."""
-  rng, bank = np.random.default_rng(0), texts.empty(3, 1)
+  rng, bank = np.random.default_rng(0), texts.empty(3, 1, 9)
   bank = bank.replace(length=jnp.array([1, 1, 1]), written=jnp.array([0, 0, 0]))
   history = []
   credit = jax.jit(texts.credited, static_argnums=2)
@@ -164,7 +164,7 @@ class Search:
     hp = dict(write='service', service='x', first=(FIRST,), about='batch',
               decay=decay, tokens=8, capacity=6, operations=1)  # fmt: skip
     self.memory = registry.bind('memory', 'texts', hp)()
-    self.bank = jax.device_get(texts.empty(6, 8))
+    self.bank = jax.device_get(texts.empty(6, 8, 9))
     self.write = jax.jit(self.memory.write)
 
   def play(self, steps, propose, every=4):

@@ -54,7 +54,7 @@ def text_read(bank):
 def success(writer, reads=True, steps=10):
   """The share solved in each step, and the text that is read in the end."""
   rng, out = np.random.default_rng(1), []
-  bank = jax.device_get(texts.empty(8, 4))
+  bank = jax.device_get(texts.empty(8, 4, len(TASKS)))
   for step in range(steps):
     made = []
     groups = attempted(text_read(bank) if reads else '', rng)

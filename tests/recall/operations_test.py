@@ -62,7 +62,7 @@ def test_texts_of_any_kind_become_bounded_entries():
   assert got.task.tolist() == [5, 5, 5, 6, 6, 6]
   # Literals of control tokens are text.
   assert not np.isin(got.tokens, [*WORDS.specials().values()][1:]).any()
-  done = texts.applied(texts.empty(3, 4), got, 1)
+  done = texts.applied(texts.empty(3, 4, 9), got, 1)
   assert np.asarray(done.length).tolist() == [4, 4, 4]
 
 

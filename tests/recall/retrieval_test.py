@@ -27,6 +27,7 @@ def bank(entries, **columns):
   zero = np.zeros(n, np.float32)
   values = dict(task=np.arange(n), written=np.arange(n) + 7, read=zero)
   values |= {'decisive': zero, 'earned': zero, 'reward': zero}
+  values |= {'tasks': np.int32(n), 'refused': np.int32(0)}
   return TextBank(tokens, length, **values | columns)
 
 

@@ -75,7 +75,7 @@ def reads(
 def drawn(r: np.random.Generator, entries: int) -> TextBank:
   """Draws a bank of host arrays, all of whose places are taken."""
   n = entries
-  return jax.device_get(texts.empty(n, TOKENS)).replace(
+  return jax.device_get(texts.empty(n, TOKENS, TASKS)).replace(
     tokens=r.integers(0, VOCAB, (n, TOKENS)).astype(np.int32),
     length=np.full(n, TOKENS, np.int32),
     task=r.integers(0, TASKS, n).astype(np.int32),

@@ -36,7 +36,7 @@ def check(settings: Mapping[str, Any], tokenizer: Tokenizer) -> None:
   if not first:
     return
   made = [(0, [Operation(text) for text in first])]
-  new = operations.written(made, texts.empty(1, most), tokenizer, len(first))
+  new = operations.written(made, texts.empty(1, most, 1), tokenizer, len(first))
   same = np.asarray(likeness.alike(new, new, settings['merge']))
   for i, j in zip(*np.nonzero(np.tril(same, -1)), strict=True):
     raise ValueError(
@@ -95,7 +95,7 @@ def write(
   tasks = [int(attempts.task[members[0]]) for members in groups]
   told: list[tuple[list[Operation], int]] = [([], 0) for _ in groups]
   if bank is None:
-    bank = texts.empty(1, settings['tokens'])
+    bank = texts.empty(1, settings['tokens'], 1)
   elif settings['first'] and not np.any(bank.length):
     told[0] = [Operation(text) for text in settings['first']], 0
   else:
