@@ -77,6 +77,7 @@ setuptools.setup(
     'parity': [
       'open_spiel>=2.0.2,<3',
       'peft>=0.21,<0.22',
+      'pgx>=2.6,<3',
       'torch>=2.13,<3',
       'trl>=1.16,<2',
     ],

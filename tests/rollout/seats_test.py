@@ -178,6 +178,21 @@ def test_no_seat_reads_what_another_holds(kuhn):
   assert seen >= MATCHES
 
 
+@pytest.mark.parametrize('history', ['turn', 'full'])
+def test_in_leduc_a_seat_reads_its_card_and_the_open_one(history):
+  attempts, r = played('leduc', history)
+  told = 0
+  for b in range(2 * MATCHES):
+    *hands, public = (x // 2 for x in plain.LEDUC_DEALS[int(attempts.task[b])])
+    own, other = 'JQK'[hands[b % 2]], 'JQK'[hands[1 - b % 2]]
+    for k in range(int(r.valid[b].sum())):
+      text = read('leduc', r, b, k)
+      opened = 'JQK'[public] if '/' in text else ''
+      assert [x for x in text if x in 'JQK'] == [own, *opened]
+      told += bool(opened) and other not in own + opened
+  assert told >= MATCHES // 4
+
+
 def test_log_probs_are_the_learners(kuhn):
   history, _, r = kuhn
   plan = sizes('kuhn', history)

@@ -121,6 +121,47 @@ def test_openspiel_plays_the_same_matches(walked):
         state.apply_action(int(x['action'][ply, n]))
 
 
+@pytest.mark.parametrize('name', [*RULES])
+def test_pgx_plays_the_same_matches(walked, name):
+  pgx = pytest.importorskip('pgx')
+  x, rules = walked[name], RULES[name]
+  env = pgx.make({'leduc_poker': 'leduc_holdem'}.get(name, name))
+  # Our actions in pgx's numbers: bet and pass; call, raise and fold.
+  theirs = {'kuhn_poker': [1, 0], 'leduc_poker': [2, 0, 1]}.get(name)
+  theirs = np.arange(x['legal'].shape[-1]) if theirs is None else theirs
+
+  def match(deal, actions):
+    state = env.init(jax.random.key(0)).replace(current_player=jnp.int32(0))
+    if name == 'leduc_poker':
+      state = state.replace(_first_player=jnp.int32(0))
+    if deal.size:
+      state = state.replace(_cards=deal)
+
+    def ply(state, action):
+      seen = dict(
+        over=state.terminated,
+        returns=state.rewards,
+        seat=state.current_player,
+        legal=state.legal_action_mask[jnp.asarray(theirs)],
+      )
+      after = env.step(state, jnp.asarray(theirs)[action])
+      keep = lambda new, old: jnp.where(state.terminated, old, new)  # noqa: E731
+      return jax.tree.map(keep, after, state), seen
+
+    return jax.lax.scan(ply, state, actions)[1]
+
+  deals = [_dealt(name, n % rules.deals) for n in range(N)]
+  deals = jnp.array(deals, jnp.int32) // (2 if name == 'leduc_poker' else 1)
+  play = jax.jit(jax.vmap(match, in_axes=(0, 1), out_axes=1))
+  got = jax.device_get(play(deals, np.maximum(x['action'], 0)))
+  np.testing.assert_array_equal(got['over'], x['over'])
+  on = ~x['over']
+  for field in ('seat', 'legal'):
+    np.testing.assert_array_equal(got[field][on], x[field][on], err_msg=field)
+  ends = np.argmax(x['over'], axis=0), np.arange(N)
+  np.testing.assert_array_equal(got['returns'][ends], x['returns'][ends])
+
+
 def _dealt(name, deal):
   """Cards in the order in which OpenSpiel deals them."""
   if name == 'kuhn_poker':
