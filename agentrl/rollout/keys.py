@@ -50,8 +50,12 @@ def stream_key(key: Array, stream: Stream) -> Array:
   return jax.random.fold_in(key, int(stream))
 
 
+@jax.jit(static_argnames='stream', inline=True)
 def step_key(key: Array, stream: Stream, step: Array | int) -> Array:
-  """Derives the key of a stream at a step from the run's."""
+  """Derives the key of a stream at a step from the run's.
+
+  Compiled: a small model's step takes milliseconds, of which it was one.
+  """
   return jax.random.fold_in(stream_key(key, stream), step)
 
 

@@ -22,6 +22,8 @@ from agentrl.stats import intervals, paired
 
 # What claims compare: the metric after training, or its share of that before.
 AFTER, LEFT = 'after', 'left'
+# A warm start's steps take milliseconds, and a save takes hundreds.
+SELDOM = {'checkpoint.every': 500, 'log.every': 20}
 
 
 class Range(NamedTuple):
@@ -62,7 +64,10 @@ def planned(
   """Plans the warm starts, then the runs that learn from them."""
   warm = [
     runs.planned(
-      f'warm/seed={i}', d.config, {**d.sizes, **d.warm, 'seed': i}, workdir
+      f'warm/seed={i}',
+      d.config,
+      {**d.sizes, **d.warm, **SELDOM, 'seed': i},
+      workdir,
     )
     for i in d.seeds(seeds)
   ]

@@ -306,7 +306,7 @@ class HostSampler:
 
     Matches are told by the task of their first seat.
     """
-    shown, seats = dict(self._shown), self._s.seats
+    shown, seats = self._shown, self._s.seats
     index = index[::seats]
     new = [int(i) for i in dict.fromkeys(index) if int(i) not in shown]
     if new:
@@ -320,7 +320,7 @@ class HostSampler:
       earlier = len(set(map(int, index))) - len(new)
       ended = self._scripted(attempts, demos, key, earlier)
       each = [ended[i : i + seats] for i in range(0, len(ended), seats)]
-      shown |= dict(zip(new, each, strict=True))
+      shown = shown | dict(zip(new, each, strict=True))
       broken = Status.ENV_ERROR
       whole = {i: e for i, e in shown.items() if e[0].status != broken}
       self._shown = whole  # others are tried again

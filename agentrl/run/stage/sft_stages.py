@@ -39,8 +39,12 @@ def sft_stage(
     carried: roles that go on, where it trains on pairs
   """
 
+  @functools.cache
+  def tasks_with_demos() -> np.ndarray:
+    return sources.tasks_with_demos(s)  # looks at every task
+
   def task(state: TrainState, step: int) -> Any:
-    c, tasks = s.config, sources.tasks_with_demos(s)
+    c, tasks = s.config, tasks_with_demos()
     order = jit_tasks.epoch_order(len(tasks), c.seed, step - start, c.sft.batch)
     return playing.demos(tasks[order])
 
