@@ -1,9 +1,10 @@
 """Self-play benchmark of `experiments.bench`: inside jit, and over referees.
 
 One policy has both seats of Kuhn poker. `games_jit` plays and scores a batch
-in one program; `games_host` plays as many matches with the slot engine, each
+in one program; `games_host` plays the same matches with the slot engine, each
 by a referee in Python in a worker of its own. Weights, tasks and keys are the
-same.
+same. How many are under way at a time is what each is fastest with: all of them
+inside jit, and few over referees, whose workers share the cores.
 """
 
 import contextlib
@@ -24,7 +25,7 @@ from agentrl.run.play import sampler as sampler_lib
 from agentrl.types import PyTree
 
 ENVS = {'jit': 'kuhn_poker', 'host': 'agentrl.lab.bench.kuhn_table:KuhnTable'}
-MATCHES = 4  # for each of a size's slots
+MATCHES = 16  # for each of a size's slots
 TURNS, MESSAGE, OBSERVATION = 2, 2, 8  # of a seat; tokens, at most
 FIRM = 10.0  # size of what an embedding says of the next token
 
@@ -33,7 +34,7 @@ FIRM = 10.0  # size of what an embedding says of the next token
 def matches(
   size: SamplingBenchSize, data: str
 ) -> Iterator[dict[str, BenchCase]]:
-  """Yields self-play of one batch, all of its matches under way at a time.
+  """Yields self-play of one batch, inside jit and over referees.
 
   The decoder is the config's own; its weights are made to play legal moves.
   """
@@ -49,7 +50,8 @@ def matches(
       batch, _ = call()
       seats, turns = len(batch.status), int(np.sum(batch.turns.valid))
       text = (
-        f'{seats // 2} matches at a time, {turns} turns,'
+        f'{seats // 2} matches, {s.config.rollout.slots // 2} at a time,'
+        f' {turns} turns,'
         f' {mesh.count(s.algorithm.context.modules[POLICY].specs):,} parameters'
       )
       makes = {'matches': seats // 2, 'turns': turns}
@@ -68,12 +70,13 @@ def experiment(
   )
   c.model.update(own.model)  # small models are smaller on hosts
   seats = 2 * MATCHES * size.batch
+  slots = 2 * size.batch if c.rollout.kind == 'host' else seats
   c.data, c.micro_batch, c.sft.batch = data, seats, seats
   c.env.train = seats // 2
   c.rollout.update(
     dict(
       batch=seats,
-      slots=seats,
+      slots=slots,
       max_turns=TURNS,
       max_message_tokens=MESSAGE,
       history='turn',
@@ -84,7 +87,7 @@ def experiment(
       dict(
         max_observation_tokens=OBSERVATION,
         prefill_chunk=OBSERVATION,
-        prefill_slots=seats // 2,
+        prefill_slots=slots // 2,
         decode_steps_per_sync=MESSAGE,
       )
     )
