@@ -175,6 +175,12 @@ CASES = {
   'chain_of_agents': Case(changes=FACTS, says=scripted(paths)),
   'coopetition_gym': KUHN,
   'digiq': Case(WARM | {'rl': {'policy', 'critic', 'target'}}),
+  'cpr_norms': Case(
+    changes=HOST
+    | {'rollout.batch': 32, 'rollout.group_size': 16, 'sft.steps': 40,
+       'sft.batch': 16},
+    agents={0, 1, 2, 3},
+  ),
   'dr_mas:env=kuhn_poker': KUHN,
   'flow_grpo': Case(),
   'heron': Case(WARM | {'rl': REWARD}, BASKETS | {'steps': 3}),
@@ -207,6 +213,7 @@ CASES = {
   ),
   'tool_star': Case(RL | {'self_critic': POLICY}, FACTS, scripted(paths)),
   'trace': Case(),
+  'treeps_rag': Case(),
   'vpl': Case(PREFERRED, BASKETS),
   'vpr': Case(),
   'vpr_turn': Case(),
