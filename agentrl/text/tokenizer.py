@@ -263,12 +263,12 @@ class HuggingFace:
 
 def _checked(tokenizer: Tokenizer, ids: Sequence[int]) -> list[int]:
   """Returns the ids as Python integers, each of them in the vocabulary."""
-  ids = [int(i) for i in ids]
+  ids, size = [*map(int, ids)], tokenizer.vocab_size
   for i in ids:
-    if not 0 <= i < tokenizer.vocab_size:
+    if not 0 <= i < size:
       raise ValueError(
-        f'token id {i} is not in [0, {tokenizer.vocab_size}), the vocabulary '
-        f'of tokenizer {tokenizer.name}; cut padding off before decoding'
+        f'token id {i} is not in [0, {size}), the vocabulary of tokenizer'
+        f' {tokenizer.name}; cut padding off before decoding'
       )
   return ids
 

@@ -387,6 +387,7 @@ class HostSampler:
     attempts, bits = jax.device_get((attempts, jax.random.key_data(key)))
     indices = host_seats.share(len(attempts.task), self._s.seats)
     others = {} if tasks is None else {'tasks': tasks}
+    asked = judged is not None and self._judges.any
 
     def judge(attempt: int, episode: pack.Episode) -> None:
       world = self._s.world
@@ -404,7 +405,7 @@ class HostSampler:
           jax.random.wrap_key_data(bits),
           indices=indices,
           stopping=stopping,
-          ended=((lambda attempt, episode: None) if judged is None else judge),
+          ended=judge if asked else (lambda attempt, episode: None),
           **others,
         )
       stopping()  # what a signal ended beside this process was no failure

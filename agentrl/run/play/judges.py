@@ -82,6 +82,11 @@ class Judges:
     self._missing: collections.Counter[int] = collections.Counter()
 
   @property
+  def any(self) -> bool:
+    """Whether there is one. If not, nothing has to be decoded for them."""
+    return bool(self._judges or self._late_terms)
+
+  @property
   def terms(self) -> tuple[str, ...]:
     """The terms that they fill with their scores of the batch."""
     return self._panel.terms
@@ -127,7 +132,7 @@ class Judges:
     self, record: Record, verdicts: Mapping[int, Sequence[Judgement]]
   ) -> Record:
     """Returns the record with the verdicts as columns, host arrays."""
-    if not self._judges and not self._late_terms:
+    if not self.any:
       return record
     valid, later = np.asarray(record.valid), self._late_terms
     columns: dict[str, Any] = late.columns(valid.shape, later, verdicts)
