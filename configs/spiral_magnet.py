@@ -15,6 +15,9 @@ that rho is near uniform over legal moves.
 Where it differs from the paper's mirror descent: its proximal term is PPO's
 clip here, and the magnet stays where it is.
 
+Seen, five seeds: 13 [11, 15]% of the start's exploitability is left, without
+the magnet 53 [30, 77]% (docs/results/self_play.md).
+
   no baseline       --config.stream.episode="('episode_return',)"
   no magnet         --config=configs/spiral.py
   fixed opponent    --config.env.opponent=random

@@ -2,9 +2,9 @@
 
 Protocol, written before the first run of seeds 9 to 13. Rate and schedule of
 the magnet were chosen on seed 0; seeds 1 to 8 were measured by hand before the
-study had a command (docs/ENVIRONMENTS.md). For each seed a policy learns to
-play legal moves, alike often; each arm goes on from there by self-play, 1,200
-updates of 128 matches.
+study had a command (docs/results/self_play.md). For each seed a policy learns
+to play legal moves, alike often; each arm goes on from there by self-play,
+1,200 updates of 128 matches.
 
   spiral_magnet   a baseline for each seat, and a magnet: the warm start
   no_baseline     returns as they are
@@ -45,9 +45,15 @@ DESIGN = warm_arms.Design(
   },
   claims={
     'More is left without the magnet': ('no_magnet', METHOD),
-    'And so it is where there is no baseline': ('neither', 'no_baseline'),
+    'Without a baseline, more is left without the magnet': (
+      'neither',
+      'no_baseline',
+    ),
     'More is left without the baseline': ('no_baseline', METHOD),
-    'And so it is where there is no magnet': ('neither', 'no_magnet'),
+    'Without a magnet, more is left without the baseline': (
+      'neither',
+      'no_magnet',
+    ),
   },
   sizes={},
   warm={'steps': 0},

@@ -1,5 +1,7 @@
 """Self-play study: what its arms change, a run of one, claims it may make."""
 
+import pathlib
+
 import numpy as np
 import pytest
 
@@ -7,9 +9,10 @@ from agentrl.configs import config
 from agentrl.env.jit.games import kuhn, tree
 from agentrl.lab.papers.self_play import study
 from agentrl.lab.papers.self_play.study import DESIGN
-from agentrl.lab.study import warm_arms
+from agentrl.lab.study import bounds, warm_arms
 from agentrl.run import runner
 
+DOCS = pathlib.Path(__file__).parents[4] / 'docs'
 TINY = {
   'model.width': 16,
   'model.layers': 1,
@@ -45,6 +48,12 @@ def test_arms_differ_in_baseline_and_magnet_alone(tmp_path):
   }
   assert all(x == others[0] for x in others)
   assert min(x.config.seed for x in learn) > 8  # those measured before
+
+
+def test_the_page_has_the_table_of_the_report():
+  page = (DOCS / 'results' / 'self_play.md').read_text()
+  report = bounds.read(str(DOCS / 'self_play.json'))
+  assert warm_arms.table(DESIGN, report) in page
 
 
 def test_an_equilibrium_beats_whom_the_claims_name_and_nobody_else():
