@@ -178,7 +178,9 @@ def test_no_seat_reads_what_another_holds(kuhn):
   assert seen >= MATCHES
 
 
-@pytest.mark.parametrize('history', ['turn', 'full'])
+@pytest.mark.parametrize(
+  'history', ['turn', pytest.param('full', marks=pytest.mark.nightly)]
+)
 def test_in_leduc_a_seat_reads_its_card_and_the_open_one(history):
   attempts, r = played('leduc', history)
   told = 0
