@@ -3,8 +3,8 @@
 One policy has both seats of Kuhn poker. `games_jit` plays and scores a batch
 in one program; `games_host` plays the same matches with the slot engine, each
 by a referee in Python in a worker of its own. Weights, tasks and keys are the
-same. How many are under way at a time is what each is fastest with: all of them
-inside jit, and few over referees, whose workers share the cores.
+same. How many are under way at a time suits each: all of them inside jit, and
+few over referees, whose workers share the cores.
 """
 
 import contextlib
