@@ -152,7 +152,7 @@ def values(tree: GameTree, policy: np.ndarray) -> np.ndarray:
   policy = checked(tree, policy)
   value = np.zeros((0, tree.seats))
   for level in reversed(tree.levels):
-    value = _expected(level, policy, value)
+    value = expected(level, policy, value)
   return value.mean(axis=0)
 
 
@@ -183,11 +183,7 @@ def exploitability(tree: GameTree, policy: np.ndarray) -> float:
 def best_response(tree: GameTree, policy: np.ndarray, seat: int) -> float:
   """Returns the most a seat gets against the others' policy [I, A]."""
   policy, mine = checked(tree, policy), tree.seat == seat
-  reach = [np.full(len(tree.levels[0].info), 1.0)]
-  for level in tree.levels[:-1]:  # chance that the others come there
-    p = np.where(mine[level.info][:, None], 1.0, policy[level.info])
-    node, action = np.nonzero(level.child >= 0)
-    reach.append(reach[-1][node] * p[node, action])
+  reach = others_reach(tree, policy, seat)
   value = np.zeros((0, tree.seats))
   for level, chance in zip(reversed(tree.levels), reversed(reach), strict=True):
     own = (level.info >= 0) & mine[level.info]
@@ -198,8 +194,24 @@ def best_response(tree: GameTree, policy: np.ndarray, seat: int) -> float:
     after = value[level.child[node, action], seat]
     np.add.at(gain, (level.info[node], action), chance[node] * after)
     response = np.eye(policy.shape[1])[np.argmax(gain, axis=1)]
-    value = _expected(level, np.where(mine[:, None], response, policy), value)
+    value = expected(level, np.where(mine[:, None], response, policy), value)
   return float(value[:, seat].mean())
+
+
+def others_reach(
+  tree: GameTree, policy: np.ndarray, seat: int
+) -> list[np.ndarray]:
+  """Returns the chance that the others come to each node: f64 [n] by level.
+
+  As if the seat itself came wherever it can.
+  """
+  mine = tree.seat == seat
+  reach = [np.full(len(tree.levels[0].info), 1.0)]
+  for level in tree.levels[:-1]:
+    p = np.where(mine[level.info][:, None], 1.0, policy[level.info])
+    node, action = np.nonzero(level.child >= 0)
+    reach.append(reach[-1][node] * p[node, action])
+  return reach
 
 
 def checked(tree: GameTree, policy: np.ndarray) -> np.ndarray:
@@ -222,7 +234,7 @@ def checked(tree: GameTree, policy: np.ndarray) -> np.ndarray:
   return policy
 
 
-def _expected(level: _Level, policy, value) -> np.ndarray:
+def expected(level: _Level, policy, value) -> np.ndarray:
   """Returns values [n, S] of a level, given the next level's."""
   out = level.returns.copy()
   node, action = np.nonzero(level.child >= 0)

@@ -50,14 +50,8 @@ def action_values(game: GameTree, policy: np.ndarray) -> np.ndarray:
   Mean over the states of an information set by the chance that the others come
   there; 0 of illegal moves.
   """
-  seats = np.arange(game.seats)
-  others = [np.ones((len(game.levels[0].info), game.seats))]  # [n, S] chances
-  for level in game.levels[:-1]:
-    node, action = np.nonzero(level.child >= 0)
-    info = level.info[node]
-    another = game.seat[info][:, None] != seats
-    p = np.where(another, policy[info, action][:, None], 1.0)
-    others.append(others[-1][node] * p)
+  reach = [tree.others_reach(game, policy, s) for s in range(game.seats)]
+  others = [np.stack(x, axis=1) for x in zip(*reach, strict=True)]  # [n, S]
   total, weight = np.zeros(policy.shape), np.zeros(len(policy))
   value = np.zeros((0, game.seats))
   for level, chance in zip(
@@ -70,8 +64,7 @@ def action_values(game: GameTree, policy: np.ndarray) -> np.ndarray:
     live = np.flatnonzero(level.info >= 0)
     mover = game.seat[level.info[live]]
     np.add.at(weight, level.info[live], chance[live, mover])
-    value = level.returns.copy()
-    np.add.at(value, node, policy[info, action][:, None] * after)
+    value = tree.expected(level, policy, value)
   return total / weight[:, None]
 
 
